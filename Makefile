@@ -1,33 +1,33 @@
-# make demo    a leaderboard of the tiny encoder on the embedded data, in results/leaderboard.html
-# make test    lint, types, import layers and tests, as CI runs them
+# make demo    train the tiny encoder on the packaged data; writes results/leaderboard.html
+# make test    all checks of `make check`, then the tests, as in CI
 # make test-core   the tests of the core, without those of the extensions
-# make check   the first three alone, no dead code, the limits of make house, and plain English
-# make site    the documentation as a site, in build/site
-# make extras  installs the optional packages whose tests are skipped without them
-# make test-light   tests of tasks, metrics, statistics, the store and the report: what every system can run
-# make try-packages  the first hour of a user in a new environment, with the packages in the folder
-#              BENCH_TEST_DIST, or with packages that are built for it; some minutes
-# make soak    the long proofs: kills, crowds, fuzzing, a million rows, a cluster; an hour or more
-# make benchmark MODEL=checkpoint DATA=folder   beside transformers' Trainer; about an hour
-# make benchmark-growth MODEL=checkpoint        how cost grows with rows, length, layers and seeds
-# make gpu MODEL=checkpoint DATA=folder         what a GPU is worth, in pieces that go on where they
-#              stopped; DEVICE=cpu tries the program with a tiny encoder, in some minutes;
-#              BIN=folder takes the Python there as it is, where nothing can be installed
-# make house   the size of the core and of each extension, and what is counted of them, with their limits
-# make cli-page   writes docs/cli.md anew from the commands' options
-# make pictures   makes the pictures of the documentation anew, in docs; PICTURES="report.png ..."
-#              makes only these; needs Chromium; some minutes
-# make mutations   whether tests notice wrong operators in metrics, batching, statistics and keys;
-#              SAMPLE and SEED say how many of each file are tried, and which
-# make parity  whether trainings of every family and head are those of transformers, in docs/parity.md;
-#              JOBS at once
-# make equivalence MODEL=checkpoint DATA=folder   trainings on real data beside transformers' Trainer,
-#              ten seeds a side, for the same page; goes on where it stopped
-# make hub     whether the hub still has the models and data sets of our tables; REPORT=file writes what differs
-# make gold    accepts what the gold-file tests produced
-# Every target makes its own environment in .venv; PYTHON=python3.12 picks another interpreter.
-# make tests VENV=build/oldest CONSTRAINTS=build/oldest.txt   with the oldest versions that pyproject.toml
-#              allows; with build/newest and build/newest.txt, with the newest that the index has
+# make test-light  the tests that need no training: tasks, metrics, statistics, store and report
+# make check   lint, format, types, import layers, dead code, size limits and plain English
+# make site    build the documentation as a website in build/site
+# make extras  install the optional packages; without them some tests are skipped
+# make try-packages  test the installation and first use of the built packages in a new environment;
+#              BENCH_TEST_DIST=folder has the packages, else they are built; some minutes
+# make soak    long tests, such as killed jobs, fuzzing, a million rows and a cluster; over an hour
+# make benchmark MODEL=checkpoint DATA=folder   compare the speed with transformers' Trainer; about an hour
+# make benchmark-growth MODEL=checkpoint        measure how cost grows with rows, length, layers and seeds
+# make gpu MODEL=checkpoint DATA=folder         measure on a GPU; repeat the command to continue after an
+#              interruption; DEVICE=cpu tests the program with a tiny encoder, in some minutes;
+#              BIN=folder uses the Python in this folder and installs nothing
+# make house   show the size of the core and of each extension, with its limits
+# make cli-page   write docs/cli.md again from the help texts of the commands
+# make pictures   draw the pictures of the documentation again; PICTURES="report.png ..." draws only
+#              these; needs Chromium; some minutes
+# make mutations   check that tests fail for wrong operators in metrics, batching, statistics and keys;
+#              SAMPLE mutants per file, chosen at random with SEED
+# make parity  compare trainings of every family and head with transformers', and write docs/parity.md;
+#              JOBS processes at once
+# make equivalence MODEL=checkpoint DATA=folder   compare scores on real data with the Trainer's, ten seeds
+#              each, for docs/parity.md; repeat the command to continue after an interruption
+# make hub     check that the hub still has the known models and data sets; REPORT=file for the differences
+# make gold    replace the expected outputs in tests/gold by the present outputs
+# Every target creates its own environment in .venv; PYTHON=python3.12 selects another interpreter.
+# make tests VENV=build/oldest CONSTRAINTS=build/oldest.txt   test with the oldest versions that pyproject.toml
+#              allows; with build/newest and build/newest.txt, with the newest versions on PyPI
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -67,7 +67,7 @@ $(VENV)/installed-dev: $(VENV)/installed
 	$(PIP) --editable '.[dev,peer]'
 	@touch $@
 
-# At once, because pip begins anew each time.
+# One pip command installs everything, because a later one might change installed versions.
 $(VENV)/installed-extras: pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL_EXTRAS) torch --editable '.[dev,peer,mlflow,onnx,postgresql,tensorboard,trackio,triton,wandb,xlsx]'

@@ -307,7 +307,7 @@ def _model_words(model: Any, tokenizer: Any, name: str, folder: Path, trust: Tru
         raise ModelError("the model is on the device meta, so it has no weights. Load them first.")
     given = name or Path(model.config.name_or_path).name or model.config.model_type
 
-    shown = re.sub(r"[^\w .=-]+", "-", str(given))[:100]  # now valid as the name of a folder
+    shown = re.sub(r"[^\w .=-]+", "-", str(given))[:100]  # valid in a folder's name
 
     def save(whole: Path) -> str:
         bars = import_module("transformers.utils.logging")

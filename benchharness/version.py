@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 NEXT = "0.1.0"
-"""Release that a commit leads to if no tag is known: before the first release, or in a shallow
-clone. RELEASING.md says when it is raised."""
+"""Number of the next release. Commits without a known tag get a development version of it: all
+commits before the first release, and those in a shallow clone. RELEASING.md says when to raise it.
+"""
 
 _FOLDER = Path(__file__).parent
 
@@ -36,9 +37,9 @@ def package_version(folder: Path = _FOLDER) -> str:
 
     It is that of a release, such as "0.1.0", if the commit of a checkout has the tag of the release
     (v0.1.0) and no tracked file was changed. Every other state of a checkout has a development
-    version, such as "0.1.0.dev12+g8d437e88.dirty": the release that it leads to, the number of
-    commits since the last tag, the commit, and a mark for changed files. A package without git has
-    the version with which it was built, and a copy of the files alone has "0.1.0.dev0".
+    version, such as "0.1.0.dev12+g8d437e88.dirty": the next release, the number of commits since
+    the last tag, the commit, and "dirty" if files were changed. An installed package has the
+    version with which it was built, and a copy of the source files without git has "0.1.0.dev0".
     """
     if found := _describe(folder):
         commits = found["commits"] or _git(folder, "rev-list", "--count", "HEAD")
@@ -61,9 +62,9 @@ def _version(found: re.Match[str], commits: str) -> str:
 
 
 def release_of(version: str) -> str:
-    """Return the release that a development version leads to, such as "0.1.0"; else `version`.
+    """Return the release that follows a development version, such as "0.1.0", or `version` itself.
 
-    Results of development versions that lead to the same release are distinguished by `METHOD`.
+    Results of development versions before the same release are distinguished by `METHOD`.
     """
     return re.split(r"\.dev|\+", version)[0]
 

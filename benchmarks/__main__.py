@@ -73,22 +73,38 @@ def _chosen(options: argparse.Namespace) -> Sequence[Workload]:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--model", required=True, help="folder of a checkpoint")
+    parser.add_argument("--model", required=True, help="folder of the encoder's checkpoint")
     parser.add_argument(
-        "--data", type=Path, required=True, help="holds glue/, squad-by-article/, race-by-passage/"
+        "--data",
+        type=Path,
+        required=True,
+        help="folder with glue/, squad-by-article/ and race-by-passage/",
     )
     parser.add_argument("--task", action="append", choices=[w.task for w in WORKLOADS])
     parser.add_argument(
-        "--side", action="append", choices=list(SIDES), help="default: ours, best, default"
+        "--side",
+        action="append",
+        choices=list(SIDES),
+        help=f"program to measure: benchharness (ours), or the Trainer with a set of flags "
+        f"(repeatable; default: {', '.join(USUAL)})",
     )
-    parser.add_argument("--limit", type=int, help="train rows of each task, and a quarter for dev")
-    parser.add_argument("--rounds", type=int, default=2, help="each with seeds of its own")
-    parser.add_argument("--seeds", type=int, default=1, help="of a round, in one command of ours")
+    parser.add_argument("--limit", type=int, help="train rows per task; dev gets a quarter of it")
     parser.add_argument(
-        "--default-rounds", type=int, help="of the slow side, as shipped; default: all"
+        "--rounds", type=int, default=2, help="times to measure each side, with new seeds each time"
+    )
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=1,
+        help="seeds per round; benchharness trains all of them in one command",
+    )
+    parser.add_argument(
+        "--default-rounds",
+        type=int,
+        help="rounds that include the side `default`, which is slow (default: all rounds)",
     )
     parser.add_argument("--out", default="speed", help="name of the record in benchmarks/results")
-    parser.add_argument("--note", default="", help="what a reader of the tables must know")
+    parser.add_argument("--note", default="", help="a remark to print below the tables")
     return parser.parse_args()
 
 

@@ -398,19 +398,19 @@ class Deviation:
 
 DEVIATIONS = {
     "p": Deviation(
-        why="a span's softmax leaves padding out, and has BigBird's question",
+        why="the softmax of spans excludes padding, and includes the question for BigBird",
         applies=lambda start, _: start.kind == "span",
         departs={"masks_padding": True},
     ),
     "d": Deviation(
-        why="all weights of two dimensions decay, even if named bias",
+        why="all weights with two dimensions have weight decay, even if they are called bias",
         applies=lambda _, theirs: (
             decaying(theirs, by_shape=True) != decaying(theirs, by_shape=False)
         ),
         departs={"decays_by_shape": True},
     ),
     "w": Deviation(
-        why="no row is padded, while ConvBERT and Funnel see padding",
+        why="rows are not padded, but transformers' ConvBERT and Funnel read padding",
         applies=lambda start, _: start.config.model_type in ("convbert", "funnel"),
         departs={"alone": True},
     ),

@@ -41,7 +41,8 @@ def main() -> None:
     seconds = _seconds(whole.board, whole.curves)
     print(f"full: {len(whole.curves[0].points)} checkpoints, {seconds:,.0f} s")
     for curve in whole.curves:
-        print(f"  {curve.title}: {len(curve.told_apart)} pairs told apart{_rate(whole, curve)}")
+        differ = f"{len(curve.told_apart)} pairs differ significantly"
+        print(f"  {curve.title}: {differ}{_rate(whole, curve)}")
         print(f"    {curve.summary}")
     for other in others:
         _compare(whole, other, seconds)
@@ -50,19 +51,19 @@ def main() -> None:
 def _rate(whole: BoardCurves, curve: StageCurve) -> str:
     """Describe how many pairs a task distinguishes per second; return "" for the mean of tasks."""
     seconds = _seconds(whole.board, [curve])
-    return f", {len(curve.told_apart) / seconds:.2f} a second" if seconds else ""
+    return f", {len(curve.told_apart) / seconds:.2f} per second" if seconds else ""
 
 
 def _compare(whole: BoardCurves, other: BoardCurves, seconds: float) -> None:
     cheap, own = other.curves[0], _seconds(other.board, other.curves)
     print(
         f"cheap ({other.board.data_label}, {cheap.recipe}, {cheap.title}): {own:,.0f} s, "
-        f"{own / seconds:.1%} of the full one's"
+        f"{own / seconds:.1%} of the full protocol's"
     )
     for curve in whole.curves:
         right, pairs = ordered_pairs(curve, cheap)
         share = f"{right / pairs:.1%}" if pairs else "none to order"
-        print(f"  orders {right} of {pairs} pairs that {curve.title} tells apart: {share}")
+        print(f"  orders {right} of the {pairs} pairs that differ in {curve.title}: {share}")
 
 
 def ordered_pairs(full: StageCurve, cheap: StageCurve) -> tuple[int, int]:
@@ -95,10 +96,12 @@ def _seconds(board: Board, curves: Sequence[StageCurve]) -> float:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("run", help="the pretraining run, as `bench curve` takes it")
+    parser.add_argument("run", help="name of the pretraining run, as for `bench curve`")
     parser.add_argument("--full", required=True, help="store of the full protocol")
-    parser.add_argument("--cheap", required=True, help="store of the cheap one")
-    parser.add_argument("--task", action="append", help="of the full one; default: all")
+    parser.add_argument("--cheap", required=True, help="store of the cheap protocol")
+    parser.add_argument(
+        "--task", action="append", help="task of the full protocol (repeatable; default: all)"
+    )
     return parser.parse_args()
 
 

@@ -99,7 +99,7 @@ def simulate(case: Case, planted: float, count: int, *, seed: int = 0) -> list[E
 
 def false_alarms(cases: Sequence[Case], count: int) -> None:
     """Print for equal systems how often p < .05, and how often the interval contains 0."""
-    print("rows seeds spread metric: p < .05, interval holds 0")
+    print("rows seeds spread metric: p < .05, interval contains 0")
     for case in cases:
         found = simulate(case, 0.0, count)
         p_values = np.array([each.p_value for each in found])

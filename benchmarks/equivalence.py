@@ -154,8 +154,10 @@ def _setup(workload: Workload) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--model", required=True, help="folder of a checkpoint")
-    parser.add_argument("--data", type=Path, required=True, help="holds glue/, squad-by-article/")
+    parser.add_argument("--model", required=True, help="folder of the encoder's checkpoint")
+    parser.add_argument(
+        "--data", type=Path, required=True, help="folder with glue/ and squad-by-article/"
+    )
     parser.add_argument("--runs", type=Path, default=ROOT / "build" / "equivalence.jsonl")
     parser.add_argument("--task", action="append")
     parser.add_argument("--seeds", type=int, default=len(SEEDS))

@@ -211,9 +211,9 @@ def _line(
 
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("places", nargs="+", help="files or folders; with --make, one folder")
-    parser.add_argument("--make", action="store_true", help="write the sets and stop")
-    parser.add_argument("--data", default="hub", help="where GLUE's files are, for --make")
+    parser.add_argument("places", nargs="+", help="data sets; with --make, the folder for them")
+    parser.add_argument("--make", action="store_true", help="only write the data sets")
+    parser.add_argument("--data", default="hub", help="folder of GLUE's files, for --make")
     parser.add_argument("--model", action="append", default=[])
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=600.0)

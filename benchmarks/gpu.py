@@ -200,7 +200,7 @@ def main() -> int:
             failed, left = failed + failures, left + more
             page = gpu_page({piece: load(piece, options.out) for piece in PIECES})
             (options.out / "tables.md").write_text("\n".join(page) + "\n", encoding="utf-8")
-    print(f"{failed} steps failed, {left} are left; the tables are in {options.out}/tables.md")
+    print(f"{failed} steps failed, {left} were not started; tables: {options.out}/tables.md")
     return 1 if failed else 3 if left else 0
 
 
@@ -220,7 +220,7 @@ def _run_piece(
         start = time.monotonic()
         try:
             record["steps"][step] = run()
-        except Exception as error:  # noqa: BLE001  (the other steps are worth the time all the same)
+        except Exception as error:  # noqa: BLE001  (other steps may succeed)
             record["steps"][step] = {"error": f"{type(error).__name__}: {error}"[-1500:]}
             failed += 1
         write(name, record, options.out)
@@ -241,7 +241,7 @@ def _begun(kept: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
     # Steps that need no GPU may be measured on a machine without one.
     before = {**kept, "gpu": new["gpu"] and kept["gpu"]}
     if any(before[name] != new[name] for name in ("device", "gpu", "model") if before[name]):
-        raise SystemExit("--out has figures of another device or model: name another folder.")
+        raise SystemExit("--out has results of another device or model: name another folder.")
     commits = dict.fromkeys((*kept["commit"].split(", "), new["commit"]))
     return kept | new | {"commit": ", ".join(commits), "gpu": new["gpu"] or kept["gpu"]}
 
@@ -251,14 +251,14 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--device", choices=list(SCALES), default="cuda")
     parser.add_argument("--model", type=Path, default=tiny_folder(), help="folder of a small BERT")
     parser.add_argument("--data", type=Path, default=mini_folder())
-    parser.add_argument("--out", type=Path, help="the folder of the records")
+    parser.add_argument("--out", type=Path, help="folder for the results")
     parser.add_argument("--piece", action="append", choices=list(PIECES))
-    parser.add_argument("--seconds", type=float, help="after which no step begins")
-    parser.add_argument("--note", default="", help="what a reader of the tables must know")
+    parser.add_argument("--seconds", type=float, help="start no further step after this time")
+    parser.add_argument("--note", default="", help="a remark to print below the tables")
     options = parser.parse_args()
     options.gpu = ",".join(find_gpus()[:1]) if options.device == "cuda" else ""
     if options.device == "cuda" and not options.gpu and options.piece != ["scores"]:
-        parser.error("`nvidia-smi -L` lists no GPU: --device cpu tries the program without one.")
+        parser.error("`nvidia-smi -L` lists no GPU; --device cpu tests this program without one.")
     options.out = options.out or (
         RESULTS / "gpu" if options.device == "cuda" else Path("results") / "gpu-on-a-cpu"
     )

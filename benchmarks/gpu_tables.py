@@ -12,11 +12,10 @@ from benchmarks.workloads import find_workload
 
 PIECES = ("tests", "peer", "together", "scores")
 
-NOTHING = "The whole program has not run on a GPU yet."
+NOTHING = "No complete measurement on a GPU yet."
 
 TRIAL = (
-    "**A trial of the program on a CPU, with a tiny encoder: none of these figures says anything "
-    "of a GPU.**"
+    "**A test of the program on a CPU with a tiny encoder: these figures say nothing about a GPU.**"
 )
 
 HOW = (

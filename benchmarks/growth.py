@@ -117,12 +117,12 @@ def write_rows(folder: Path, point: Point) -> None:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--model", required=True, help="folder of a checkpoint")
+    parser.add_argument("--model", required=True, help="folder of the encoder's checkpoint")
     parser.add_argument("--series", action="append", choices=list(SERIES))
     parser.add_argument("--side", action="append", choices=list(SIDES), help="default: ours")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--out", default="growth", help="name of the record in benchmarks/results")
-    parser.add_argument("--note", default="", help="what a reader of the figure must know")
+    parser.add_argument("--note", default="", help="a remark to print below the figure")
     return parser.parse_args()
 
 

@@ -1,8 +1,7 @@
-"""Measure the source code per room, and check the limits of each room (`make house`).
+"""Measure the size of the core and of each extension, and check their limits (`make house`).
 
-A room is an extension, `benchharness/extensions/NAME`, or the core, which is all other code. Only
-Python files are measured; lines are counted as by `wc -l`. With `--check` the exit code is 1 if a
-limit is exceeded.
+The core is all code outside `benchharness/extensions`. Only Python files are measured; lines are
+counted as by `wc -l`. With `--check` the exit code is 1 if a limit is exceeded.
 """
 
 import argparse
@@ -75,18 +74,21 @@ _LIMITS = {
     "extensions/robustness": (1_902, 11, 0, 0, 16, 0),
 }
 LIMITS: Mapping[str, Mapping[str, int]] = {
-    room: dict(zip(FIGURES, limits, strict=True)) for room, limits in _LIMITS.items()
+    part: dict(zip(FIGURES, limits, strict=True)) for part, limits in _LIMITS.items()
 }
-"""Limits of each room. When a limit is set, it is a tenth above the figure. Documentation has no
-limits."""
+"""Limits of the core and of each extension. When a limit is set, it is a tenth above the figure.
+Documentation has no limits."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A module: its import name, its room, its text and its syntax nodes."""
+    """A module: its import name, its part of the package, its text and its syntax nodes.
+
+    The part is "core" or the path of an extension.
+    """
 
     module: str
-    room: str
+    part: str
     text: str
     nodes: tuple[ast.AST, ...]
     is_package: bool
@@ -112,7 +114,7 @@ def _read(path: Path, place: Path) -> Source:
     text = path.read_text(encoding="utf-8")
     return Source(
         module=name,
-        room=f"extensions/{words[len(EXTENSIONS)]}" if inside else CORE,
+        part=f"extensions/{words[len(EXTENSIONS)]}" if inside else CORE,
         text=text,
         nodes=tuple(ast.walk(ast.parse(text))),
         is_package=is_package,
@@ -213,7 +215,7 @@ def _reach(module: str, edges: Mapping[str, Iterable[str]]) -> set[str]:
 
 
 def measure(root: Path = ROOT) -> tuple[dict[str, Counter[str]], list[list[str]]]:
-    """Measure each room, the core first; return the figures, and the import circles."""
+    """Measure the core, then each extension; return the figures, and the import circles."""
     sources = read_sources(root)
     strings = {name: list(string_imports(one, sources.keys())) for name, one in sources.items()}
     edges = {
@@ -222,9 +224,9 @@ def measure(root: Path = ROOT) -> tuple[dict[str, Counter[str]], list[list[str]]
     edges["benchharness"] = set()  # the package imports its public names when they are first used
     found = circles(edges)
     circular = {module for circle in found for module in circle}
-    rooms: dict[str, Counter[str]] = {CORE: Counter()}
+    parts: dict[str, Counter[str]] = {CORE: Counter()}
     for name, source in sources.items():
-        rooms.setdefault(source.room, Counter()).update(
+        parts.setdefault(source.part, Counter()).update(
             {
                 LINES: source.text.count("\n"),
                 FILES: 1,
@@ -234,7 +236,7 @@ def measure(root: Path = ROOT) -> tuple[dict[str, Counter[str]], list[list[str]]
                 CIRCULAR: name in circular,
             }
         )
-    return rooms, found
+    return parts, found
 
 
 def _is_any(node: ast.AST | None) -> bool:
@@ -250,20 +252,20 @@ def _is_any_keyword(node: ast.AST) -> bool:
 
 
 def faults(
-    rooms: Mapping[str, Mapping[str, int]], limits: Mapping[str, Mapping[str, int]]
+    parts: Mapping[str, Mapping[str, int]], limits: Mapping[str, Mapping[str, int]]
 ) -> Iterator[str]:
-    """Check the figures; yield a message for each exceeded limit and each room without limits."""
-    for room, figures in rooms.items():
-        if room not in limits:
-            tenth = {name: _with_a_tenth(value) for name, value in figures.items()}
-            yield f"{room} has no limits: add `{room!r}: {tenth}` to LIMITS of benchmarks/house.py."
+    """Check the figures; yield a message for each exceeded limit and each part without limits."""
+    for part, figures in parts.items():
+        if part not in limits:
+            tenth = tuple(map(_with_a_tenth, figures.values()))
+            yield f"{part} has no limits: add `{part!r}: {tenth}` to _LIMITS in benchmarks/house.py"
             continue
         for name, value in figures.items():
-            if value > (limit := limits[room][name]):
+            if value > (limit := limits[part][name]):
                 yield (
-                    f"{room}: {value:,} {name}, over the limit of {limit:,}. Take some away; or "
-                    f"raise the limit to {_with_a_tenth(value):,} in LIMITS of benchmarks/house.py "
-                    "and say why in a line of CHANGELOG.md."
+                    f"{part}: {value:,} {name}, more than the limit of {limit:,}. Remove some, or "
+                    f"raise the limit to {_with_a_tenth(value):,} in _LIMITS in "
+                    "benchmarks/house.py and give the reason in a line of CHANGELOG.md."
                 )
 
 
@@ -274,16 +276,16 @@ def _with_a_tenth(value: int) -> int:
 def main() -> int:
     """Print the figures and the exceeded limits; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="exit with 1 over a limit")
+    parser.add_argument("--check", action="store_true", help="exit with 1 if a limit is exceeded")
     is_check = parser.parse_args().check
-    rooms, found = measure()
-    over = list(faults(rooms, LIMITS))
+    parts, found = measure()
+    over = list(faults(parts, LIMITS))
     if is_check and not over:
         return 0
-    for room, figures in rooms.items():
+    for part, figures in parts.items():
         for name, value in figures.items():
-            limit = LIMITS.get(room, {}).get(name, 0)
-            print(f"{room:24} {name:26} {value:>8,}  at most {limit:>8,}")
+            limit = LIMITS.get(part, {}).get(name, 0)
+            print(f"{part:24} {name:26} {value:>8,}  at most {limit:>8,}")
     for circle in found:
         print(f"circle: {', '.join(circle)}")
     for line in over:

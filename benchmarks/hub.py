@@ -75,7 +75,7 @@ def _parse(words: Sequence[str] | None) -> argparse.Namespace:
 
 def _report(found: Mapping[str, Sequence[str]]) -> str:
     lines = [f"* `{name}`: {each}" for name, several in found.items() for each in several]
-    return "The hub has something else than the tables and `benchmarks/hub.toml` say.\n\n" + (
+    return "The hub differs from the tables or from `benchmarks/hub.toml`:\n\n" + (
         "\n".join(lines) + "\n"
     )
 
@@ -115,10 +115,13 @@ def _ask_model(spec: ModelSpec) -> Iterator[str]:
         config = json.loads(Path(path).read_text(encoding="utf-8"))
         family = config.get("model_type")
         if family != (spec.family if shape.get("says_family", True) else None):
-            yield f"its config says the family {family}, the table {spec.family}"
+            yield f"its family is {family} in its config and {spec.family} in the table"
         code, known = str(config.get("auto_map", "")), shape.get("code_from", "")
         if "--trust-remote-code" in spec.note and known + "--" * bool(known) not in code:
-            yield f"its code is in {code or 'nothing'}, in hub.toml {known or 'its own'}"
+            yield (
+                f"its config loads {code or 'no code'}; hub.toml expects code of "
+                f"{known or 'its own repository'}"
+            )
 
 
 def _compare_files(
@@ -135,9 +138,9 @@ def _compare_files(
         known = sorted(shape.get(kind, ()))
         if found != known:
             how = "assumed" if kind in shape.get("assumed", ()) else "seen"
-            yield f"its {kind}: {_listed(found)}, in hub.toml {_listed(known)} ({how})"
+            yield f"its {kind}: {_listed(found)}; in hub.toml: {_listed(known)} ({how})"
     if ("config.json" in names) != shape.get("config", True):
-        yield "config.json is there" if "config.json" in names else "it has no config.json"
+        yield "it has a config.json" if "config.json" in names else "it has no config.json"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -219,12 +222,12 @@ def _ask_part(part: Part) -> Iterator[str]:
         return
     columns = datasets.Features(features).flatten()
     if lost := [name for name in part.columns if name not in columns]:
-        yield f"it has no column {', '.join(lost)}: it has {', '.join(columns)}"
+        yield f"it lacks the columns {', '.join(lost)}; it has {', '.join(columns)}"
     for column, names in part.labels.items():
         feature = features.get(column)
         has = tuple(getattr(getattr(feature, "feature", feature), "names", None) or ())
         if has != names:
-            yield f"the labels of {column} are {_listed(has)}, in the task {_listed(names)}"
+            yield f"the labels of {column} are {_listed(has)}; in the task: {_listed(names)}"
 
 
 def _first_line(error: Exception) -> str:

@@ -220,9 +220,14 @@ def _import_as(path: Path, tree: ast.Module) -> None:
 def main() -> None:
     """Print "caught" or "SURVIVED" for each trial, and the number of caught changes per source."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sample", type=int, default=6, help="trials of each source; 0: all")
+    parser.add_argument("--sample", type=int, default=6, help="mutants to test per file; 0: all")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--source", action="append", choices=TARGETS, help="only this; repeatable")
+    parser.add_argument(
+        "--source",
+        action="append",
+        choices=TARGETS,
+        help="file to mutate (repeatable; default: all)",
+    )
     parser.add_argument("--at-least", type=float, default=0.0, help="exit with 1 below this score")
     options = parser.parse_args()
     os.chdir(ROOT)

@@ -23,7 +23,7 @@ IGNORED, ONE = -100, torch.ones(1)  # label that transformers' losses ignore; la
 
 GOALS = ("labels", "start_positions", "end_positions")
 
-LONGEST_ANSWER = 30  # tokens, run_qa.py's --max_answer_length
+LONGEST_ANSWER = 30  # in tokens, as in run_qa.py (--max_answer_length)
 
 NO_DECAY = (r"bias", r"layernorm", r"rmsnorm", r"(?:^|\.)norm(?:$|\.)", r"_norm(?:$|\.)")
 """Patterns of weights that the Trainer excludes from the decay (get_decay_parameter_names)."""

@@ -169,62 +169,61 @@ def _tell(done: "Future[list[Certified]]") -> None:
 
 PLAIN = """# Parity with transformers
 
-Does benchharness train as transformers does? On this page each head of each family is trained by both, and the two trainings are
+Does benchharness train as transformers does? For this page each head of each family was trained by both, and the two trainings were
 compared step by step. The last section compares scores on real data with those of transformers' Trainer.
 
 {verdict}
 
-`make parity` measures everything on this page and writes it. Measured with torch {torch} and transformers {transformers} on a CPU.
+`make parity` makes these measurements and writes this page. Measured with torch {torch} and transformers {transformers} on a CPU.
 
 ## Step by step
 
 Each head of each family, with a small network of random weights, is trained twice for 20 steps: by `run_job`, which trains every job of
 benchharness, and by `benchmarks/parity.py`, which trains transformers' task classes in a plain loop. Both start from the same weights, see
-the same rows in the same order, and use no dropout. Compared are the losses of all steps, all weights at
-the end, and the answers.
+the same rows in the same order, and use no dropout. The losses of all steps, all weights at the end and the predictions are compared.
 
-A cell of the table has the largest relative difference in fp32, which may be {limit}. A letter marks a [deliberate deviation](#deliberate-deviations),
-which the plain loop takes over for this comparison. A cell above {limit} still holds if, measured from transformers in fp64, benchharness is
-at most {further:g} times as far away as transformers in fp32 is: then the difference is rounding on both sides.{exact}
+A cell of the table has the largest relative difference in fp32, which should be at most {limit}. A letter marks a [deliberate deviation](#deliberate-deviations)
+of benchharness, which the plain loop reproduces for this comparison. If a difference is above {limit}, both are compared with transformers in fp64: the check
+passes if benchharness differs from it at most {further:g} times as much as transformers in fp32 does, because the difference is then due to rounding.{exact}
 
 {cases}
 
-In bf16 the losses of benchharness are {near:.1f} times as far from fp32 as those of transformers (the median of
-{halves} cells; {nearest:.1f} to {farthest:.1f}, red above {further:g}{tried}). The bf16 losses of the two differ by {apart}. For comparison,
-transformers' loop differs by {turned} from itself if the rows of each batch are reversed (both are medians). In {within} cells
-benchharness is within that distance. It cannot be so in all: reversed rows change only the sums of gradients, while other kernels
-round every state.
+In bf16 the losses of benchharness differ from transformers' fp32 losses {near:.1f} times as much as transformers' bf16 losses do (the median of
+{halves} cells; {nearest:.1f} to {farthest:.1f}; a check fails above {further:g}{tried}). The bf16 losses of benchharness and transformers differ by {apart}. For comparison,
+if the rows of each batch are reversed, transformers' losses change by {turned} (both are medians). In {within} cells
+benchharness differs less than that. It cannot do so in all cells: reversing the rows changes only how gradients are summed, while different kernels
+round every state differently.
 
-Weights whose gradient is nothing but rounding, as that of keys' biases, are left out of the comparison: at most {unseen:.1f} %
+Weights whose gradients consist only of rounding errors, such as the biases of attention keys, are left out of the comparison: at most {unseen:.1f} %
 of a network.
 
-Cells without a number have nothing to be compared with: {lacking}. Not compared in bf16: {without} (DeBERTa v1's classes do not support it).
+Cells without a number have no counterpart in transformers: {lacking}. Not compared in bf16: {without} (DeBERTa v1's classes do not support it).
 
 ## Deliberate deviations
 
-benchharness deviates from transformers on purpose in the following places. "Apart with it" is the largest relative difference that a deviation makes, "without" the
-largest relative difference of losses if both sides are made equal.
+benchharness deviates from transformers on purpose in the following places. "Difference with it" is the largest relative difference that is due to a deviation,
+"without it" the largest relative difference of losses if the plain loop reproduces the deviation.
 
 {meant}
 
 Points are the score of benchharness minus that of transformers, on 40 rows.
 
-Which biases decay follows the papers' own code. XLNet's and Funnel's optimizers decay r_w_bias, r_r_bias and r_s_bias by their names, so benchharness has
-the same rule. ConvBERT's optimizer leaves out every weight that is called bias. The bias of its convolution, which has two dimensions in transformers,
-should therefore not decay, and here it does.
+Weight decay of biases follows the code of the papers. The optimizers of XLNet and Funnel apply weight decay to r_w_bias, r_r_bias and r_s_bias because of their names,
+so benchharness does the same. ConvBERT's optimizer excludes every weight that is called bias. The bias of its convolution, which has two dimensions in transformers,
+should therefore have no weight decay, but has it in benchharness.
 
-If a choice is longer than max_tokens, benchharness shortens its passage alone, and run_swag.py shortens the longer of the two texts.
+If a row of a multiple-choice task is longer than max_tokens, benchharness shortens only its passage, and run_swag.py shortens the longer of the two texts.
 
 ## Planted faults
 
-Would this comparison notice a fault? Ten faults were planted into benchharness, one at a time. A fault is noticed if it makes a relative difference above {limit}, or, for the scale of
-dropout, a squared z above {dropout_limit:g}. The largest differences are: {faults}.
+Would this comparison detect a fault? Ten faults were planted in benchharness, one at a time. A fault is detected if it makes a relative difference above {limit}, or, for the scale of
+dropout, a squared z-score above {dropout_limit:g}. The largest differences are: {faults}.
 
 ## With dropout
 
-Dropout is random, so it is compared in two ways. With the masks that benchharness has drawn, transformers' BERT trains to the same losses, weights and
-answers: they are {masks} apart after 20 steps. With masks of its own, the logits of 24 rows are compared over 300 draws: the squared
-z of their means and variances is {dropout:.1f} (1 if both sides drop alike, red above {dropout_limit:g}).
+Dropout is random, so it is compared in two ways. If transformers' BERT uses the dropout masks of benchharness, the losses, weights and
+predictions after 20 steps differ by at most {masks}. If it draws its own masks, the logits of 24 rows are compared over 300 draws: the squared
+z-score of their means and variances is {dropout:.1f} (1 if both have the same distribution; a check fails above {dropout_limit:g}).
 
 {real}
 """  # noqa: E501
@@ -269,8 +268,10 @@ def page(
 
 def _verdict(findings: Findings) -> str:
     if findings.red:
-        return f"**Red: {', '.join(findings.red)}.**"
-    return "Every cell holds, and so does every check of bf16, faults and dropout."
+        return f"**Failed: {', '.join(findings.red)}.**"
+    return (
+        "Yes: every comparison in fp32 passes, and so does every check of bf16, faults and dropout."
+    )
 
 
 def _of_real(record: Mapping[str, Any] | None) -> str:
@@ -281,7 +282,7 @@ def _of_real(record: Mapping[str, Any] | None) -> str:
     alike = sum(each.verdict == "equivalent" for each in found)
     others = (f"{e.task} {e.score} is {e.verdict}" for e in found if e.verdict != "equivalent")
     return (
-        f" [On real data](#on-real-data) {alike} of {len(found)} scores are equivalent; "
+        f" [On real data](#on-real-data), {alike} of {len(found)} scores are equivalent; "
         f"{', '.join(others)}."
     )
 
@@ -296,8 +297,8 @@ def _spread(found: Sequence[Equivalence]) -> str:
     if not wide:
         return ""
     return (
-        " The seeds of one side spread more than twice as far as those of the other on "
-        f"{', '.join(said)}."
+        " The standard deviation over seeds is more than twice as large on one side as on the "
+        f"other for {', '.join(said)}."
     )
 
 
@@ -312,7 +313,7 @@ def _ratio(each: Equivalence) -> float:
 REAL = """## On real data
 
 `make equivalence` trains MiniLM on real files (bf16, {processor}), by `run_job` and by transformers'
-Trainer with readers, encoding and scorers of its own. With each seed both start from the same head and take
+Trainer with its own code for reading, encoding and scoring. With the same seed both start from the same head and use
 the rows in the same order; only dropout differs.
 
 The table has the mean scores of benchharness ("ours") and of the Trainer over seeds (with the standard deviation), and the mean of their differences with its intervals. Two one-sided tests (TOST)
@@ -323,10 +324,11 @@ outside of the 95 % interval, and "open" means neither: there were too few seeds
 
 {about}{spread}{absent}"""  # noqa: E501
 
-ABOUT = """Rows, epochs: {rows}. For "SQuAD" a question is asked of the answer's sentence
-alone, "choice" asks which of four sentences of a passage holds the answer, and "tags" are ReCoRD's
-entities: the scores of these three are no benchmark's scores. Rows and epochs were changed after
-two earlier tries, in which the scores of seeds spread too much to show a difference of a point."""
+ABOUT = """Rows and epochs: {rows}. For "SQuAD" the passage of a question is only the sentence with
+the answer, "choice" asks which of four sentences of a passage contains the answer, and "tags" are
+ReCoRD's entities: the scores of these three are not scores of a benchmark. Rows and epochs were
+changed after two earlier attempts, in which scores varied too much between seeds to show a
+difference of a point."""
 
 
 def _real(record: Mapping[str, Any] | None) -> str:
@@ -414,7 +416,7 @@ def _meant(findings: Findings) -> list[str]:
     rows.append(
         ["last layer at the first token", "1", _short(first), _short(whole), f"{score:+.1f}"]
     )
-    return table(["deviation", "cells", "apart with it", "without", "points"], rows)
+    return table(["deviation", "cells", "difference with it", "without it", "points"], rows)
 
 
 def _apart(name: str, value: float) -> str:
@@ -424,7 +426,9 @@ def _apart(name: str, value: float) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--jobs", type=int, default=2, help="processes at once")
-    parser.add_argument("--page", action="store_true", help="of the last measurement")
+    parser.add_argument(
+        "--page", action="store_true", help="write the page without measuring again"
+    )
     options = parser.parse_args()
     record = load("parity") if options.page else None
     if record is None:
@@ -442,7 +446,7 @@ def main() -> None:
     findings = Findings.of(record)
     write("certificate", shipped(findings, facts), ROOT / "leaderboard")
     PAGE.write_text(page(findings, facts, load("equivalence")), encoding="utf-8")
-    print(f"wrote {PAGE.relative_to(ROOT)}" + "".join(f"\nRED: {each}" for each in findings.red))
+    print(f"wrote {PAGE.relative_to(ROOT)}" + "".join(f"\nFAILED: {each}" for each in findings.red))
     sys.exit(bool(findings.red))
 
 

@@ -210,10 +210,10 @@ PICTURES: Mapping[str, Photo | Drawing] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("name", nargs="*", help=f"one of {', '.join(PICTURES)}; default: all")
-    parser.add_argument("--out", type=Path, default=DOCS, help="folder of the pictures")
+    parser.add_argument("--out", type=Path, default=DOCS, help="folder for the pictures")
     options = parser.parse_args()
     if unknown := set(options.name) - set(PICTURES):
-        parser.error(f"no picture is called {', '.join(sorted(unknown))}")
+        parser.error(f"unknown picture: {', '.join(sorted(unknown))}")
     if CHROMIUM is None:
         parser.error("Chromium is missing: install it with apt-get install chromium")
     with running_browser() as browser:

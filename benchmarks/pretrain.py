@@ -161,10 +161,10 @@ def _save(network: Any, tokenizer: Any, out: Path, step: int, tokens: int) -> No
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data", required=True, help="a folder of GLUE's files, or mini")
-    parser.add_argument("--out", required=True, help="the folder of the checkpoints")
+    parser.add_argument("--data", required=True, help="folder of GLUE's files, or `mini`")
+    parser.add_argument("--out", required=True, help="folder for the checkpoints")
     parser.add_argument("--steps", type=int, default=6000)
-    parser.add_argument("--keep", type=int, default=23, help="checkpoints besides step 0")
+    parser.add_argument("--keep", type=int, default=23, help="checkpoints to save after step 0")
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--vocabulary", type=int, default=8000)

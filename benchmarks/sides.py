@@ -112,7 +112,7 @@ def _stored(database: Path, seeds: Sequence[int]) -> "list[Result]":
         for row in store.runs():
             result = store.result(row.key)
             if isinstance(result, Failure):
-                raise RuntimeError(f"our run failed: {result.error}")
+                raise RuntimeError(f"benchharness's run failed: {result.error}")
             found[row.seed] = result
     return [found[seed] for seed in seeds]
 
@@ -162,10 +162,10 @@ def _outside(*ended: Ended) -> dict[str, Any]:
 
 
 SIDES: Mapping[str, Side] = {"ours": run_ours} | {flags: _trainer(flags) for flags in FLAGS}
-"""The sides: benchharness, and the Trainer with each entry of FLAGS."""
+"""The compared programs ("sides"): benchharness, and the Trainer with each entry of FLAGS."""
 
 USUAL = ("ours", "best", "default")
-"""Default sides, in the order in which they take turns."""
+"""Programs that are measured by default, in the order in which they take turns."""
 
 
 def measure_peak() -> dict[str, float]:

@@ -178,7 +178,7 @@ def kind_of(names: Iterator[str]) -> str:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--model", required=True, help="folder of a checkpoint")
+    parser.add_argument("--model", required=True, help="folder of the encoder's checkpoint")
     parser.add_argument("--data", type=Path, required=True, help="as for `python -m benchmarks`")
     parser.add_argument("--task", action="append", required=True)
     parser.add_argument("--limit", type=int)

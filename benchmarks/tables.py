@@ -46,7 +46,7 @@ def fill(page: str, records: Mapping[str, Record | None]) -> str:
         begin, end = f"<!-- {name} -->\n", f"\n<!-- end of {name} -->"
         pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
         if len(pattern.findall(page)) != 1:
-            raise ValueError(f"docs/performance.md has no one block {begin.strip()}")
+            raise ValueError(f"docs/performance.md must have one block {begin.strip()}")
         page = pattern.sub(lambda _, new=begin + text + end: new, page)
     return page
 

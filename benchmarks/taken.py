@@ -116,9 +116,13 @@ def _lines(runs: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--model", required=True, help="folder of a checkpoint")
-    parser.add_argument("--data", type=Path, required=True, help="holds glue/, squad-by-article/")
-    parser.add_argument("--task", action="append", help="only these; others stay as they were")
+    parser.add_argument("--model", required=True, help="folder of the encoder's checkpoint")
+    parser.add_argument(
+        "--data", type=Path, required=True, help="folder with glue/ and squad-by-article/"
+    )
+    parser.add_argument(
+        "--task", action="append", help="task to measure again (repeatable; default: all)"
+    )
     options = parser.parse_args()
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()

@@ -188,11 +188,13 @@ def _repeat(stored: Stored, share: float, options: argparse.Namespace) -> None:
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--db", required=True, help="store of the full grid")
-    parser.add_argument("--share", type=float, action="append", help="of the full budget; 0.5")
-    parser.add_argument("--among", action="append", help="of its encoders; default: all")
-    parser.add_argument("--seeds", type=int, default=99, help="at most so many of each point")
+    parser.add_argument(
+        "--share", type=float, action="append", help="share of the full budget; default: 0.5"
+    )
+    parser.add_argument("--among", action="append", help="encoder of the grid; default: all")
+    parser.add_argument("--seeds", type=int, default=99, help="largest number of seeds per point")
     parser.add_argument("--repetitions", type=int, default=200)
-    parser.add_argument("--draw", type=int, help="seeds of each point, drawn with replacement")
+    parser.add_argument("--draw", type=int, help="draw this many seeds per point, with replacement")
     parser.add_argument("--seed", type=int, default=0)
     found = parser.parse_args()
     found.share = found.share or [0.5]

@@ -13,15 +13,17 @@ import pytest
 
 from benchharness.worker import importing
 
-# Two test processes with a thread for each core wait for each other most of the time. Set before
-# torch is imported, which reads it then; processes that tests start inherit it.
+# If each of two test processes had one thread per core, the threads would mostly wait for each
+# other. The variable is set before torch is imported, because torch reads it then. Processes that
+# tests start inherit it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# Where there is no GPU, Triton's kernels are interpreted. Read when triton is imported.
+# Interpret Triton's kernels if there is no GPU. The variable is set before triton is imported.
 if not Path("/dev/nvidiactl").exists():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
-# An editable installation shows benchharness alone, and some processes are of tests.helpers.
+# An editable installation makes only benchharness importable, but some processes import
+# tests.helpers.
 _PATHS = (str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH"))
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, _PATHS))
 
@@ -72,7 +74,8 @@ def heeds_sigint():
 @pytest.fixture(scope="session", autouse=True)
 def shared_forks():
     """Let runs in this process share fork servers, instead of starting one process each."""
-    from tests.helpers.shared_forks import SharedForks  # late: see OMP_NUM_THREADS above
+    # Imported here, after OMP_NUM_THREADS was set above.
+    from tests.helpers.shared_forks import SharedForks
 
     forks = SharedForks()
     with pytest.MonkeyPatch.context() as patch:
@@ -91,7 +94,7 @@ def frozen_heap():
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("gpu") is None:
         return
-    import torch  # late: see OMP_NUM_THREADS above
+    import torch  # imported here, after OMP_NUM_THREADS was set above
 
     if not torch.cuda.is_available():
         pytest.skip("needs a GPU")
@@ -162,7 +165,8 @@ def nvidia_smi(monkeypatch, tmp_path):
 @pytest.fixture
 def store(tmp_path):
     """An empty store, open."""
-    from benchharness.leaderboard.store.store import open_store  # late: see OMP_NUM_THREADS above
+    # Imported here, after OMP_NUM_THREADS was set above.
+    from benchharness.leaderboard.store.store import open_store
 
     with open_store(tmp_path / "board.sqlite") as opened:
         yield opened
@@ -171,7 +175,8 @@ def store(tmp_path):
 @pytest.fixture(scope="module")
 def browser():
     """Headless Chromium, one per module: playwright keeps a loop running while it is open."""
-    from tests.helpers.browser import running_browser  # late: see OMP_NUM_THREADS above
+    # Imported here, after OMP_NUM_THREADS was set above.
+    from tests.helpers.browser import running_browser
 
     with running_browser() as running:
         yield running

@@ -46,7 +46,7 @@ def test_architecture_page_shows_the_checked_layers(contract):
 
 
 def test_architecture_page_lists_at_most_25_existing_functions_of_a_run():
-    road = drawn("## The road of `bench run`")
+    road = drawn("## The calls of `bench run`")
     assert 0 < len(road) <= 25
     for step in road:
         file, _, name = step.partition(":")

@@ -26,7 +26,8 @@ def commands(page):
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 def test_documented_commands_are_valid(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "run.toml").write_text('model = "tiny"')  # the file of `--config run.toml`
+    # The file that an example passes as `--config run.toml`.
+    (tmp_path / "run.toml").write_text('model = "tiny"')
     refused = []
     for line, (_, *words) in commands(page):
         if words[:1] in (["--help"], ["--version"]):

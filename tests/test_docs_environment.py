@@ -90,7 +90,8 @@ def variables_read() -> frozenset[str]:
     for name, tree in trees.items():
         for key in keys_read(tree):
             read = {*texts(key, scopes[name], constants)}
-            is_field = isinstance(key, ast.Attribute)  # Option.variable, whose values are read too
+            # An attribute such as Option.variable, whose values are found elsewhere.
+            is_field = isinstance(key, ast.Attribute)
             assert read or is_field, f"{name}:{key.lineno}: which variable is read?"
             found |= read
     return frozenset(found)

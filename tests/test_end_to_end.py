@@ -168,6 +168,6 @@ def test_bench_run_reports_invalid_input_in_one_sentence_with_an_exit_code(
     assert ended == code
     assert sentence in err
     assert err.startswith("bench: ")
-    assert err.count("\n") == 1 + ("lacks files" in err)  # then a line for each task
+    assert err.count("\n") == 1 + ("lacks files" in err)  # followed by one line per task
     assert out == ""
     assert list(tmp_path.iterdir()) == []

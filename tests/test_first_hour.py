@@ -43,7 +43,8 @@ class Installed(NamedTuple):
                 **kept,
                 "PATH": f"{self.programs}:/usr/bin:/bin",
                 "HOME": str(self.folder.parent / "home"),
-                "HF_ENDPOINT": "http://127.0.0.1:9",  # nothing is downloaded
+                # An unreachable hub, so that nothing is downloaded.
+                "HF_ENDPOINT": "http://127.0.0.1:9",
             },
             capture_output=True,
             text=True,

@@ -60,7 +60,7 @@ def strings(tree: ast.Module) -> Iterator[tuple[int, str, bool]]:
     alone = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            text = re.sub("`[^`]*`", "", node.value)  # names in code
+            text = re.sub("`[^`]*`", "", node.value)  # removes names of code
             yield node.lineno, " ".join(text.split()), id(node) in alone
 
 

@@ -23,7 +23,7 @@ EXTRAS: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
 KEPT = Path("tests") / "leaderboard" / "kept"
 
 
-# The pinned versions.
+# Pinned versions.
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def _needs(package: Requirement) -> Iterator[Requirement]:
     for needed in map(Requirement, lines):
         chosen = [{"extra": extra} for extra in ("", *package.extras)]
         is_needed = needed.marker is None or any(map(needed.marker.evaluate, chosen))
-        # torch's build for CUDA pins NVIDIA's packages itself, and they come from its index.
+        # NVIDIA's packages come from torch's own index, and torch's CUDA build pins them itself.
         if is_needed and not needed.name.startswith(("nvidia-", "cuda-")):
             yield needed
 
@@ -75,7 +75,7 @@ def test_build_requirements_are_pinned(pinned: dict[str, Version]) -> None:
         assert pinned[canonicalize_name(needed.name)] in needed.specifier
 
 
-# The oldest versions.
+# Oldest allowed versions.
 
 
 def oldest() -> Callable[[str], dict[str, str]]:
@@ -109,7 +109,7 @@ def test_makefile_writes_the_constraints_that_the_workflow_tests() -> None:
     assert all(re.search(rf"(?m)^{file}:", makefile) for file in files)
 
 
-# The checks before an upload.
+# Checks before an upload.
 
 
 @pytest.fixture
@@ -134,7 +134,9 @@ def faults(root: Path, tag: str = "v0.1.0") -> list[str]:
     return list(found(tag, root / "dist", root))
 
 
-def test_complete_release_has_no_faults_and_its_section_as_notes(repository: Path) -> None:
+def test_complete_release_passes_and_its_changelog_section_becomes_the_notes(
+    repository: Path,
+) -> None:
     assert faults(repository) == []
     notes = runpy.run_path(str(ROOT / ".ci" / "release.py"))["notes"]("v0.1.0", repository)
     files = "https://github.com/benchharness/benchharness/blob/v0.1.0/docs/index.md"
@@ -156,7 +158,7 @@ def test_complete_release_has_no_faults_and_its_section_as_notes(repository: Pat
         ),
     ],
 )
-def test_incomplete_release_is_refused_with_what_is_missing(
+def test_error_for_an_incomplete_release_names_what_is_missing(
     repository: Path, change: Callable[[Path], object], sentence: str
 ) -> None:
     change(repository)
@@ -164,13 +166,13 @@ def test_incomplete_release_is_refused_with_what_is_missing(
 
 
 @pytest.mark.parametrize("tag", ["0.1.0", "v0.1", "v0.1.0.dev3", "version-1"])
-def test_tag_of_another_form_is_refused(repository: Path, tag: str) -> None:
+def test_invalid_release_tag_is_refused(repository: Path, tag: str) -> None:
     assert faults(repository, tag) == [
         f"{tag!r} is not the tag of a release: expected a tag such as v0.1.0 or v0.1.0rc1."
     ]
 
 
-def test_release_candidate_needs_no_date_and_no_kept_files(repository: Path) -> None:
+def test_release_candidate_needs_no_date_and_no_stored_leaderboard(repository: Path) -> None:
     shutil.rmtree(repository / KEPT)
     for path in (repository / "dist").iterdir():
         path.rename(path.with_name(path.name.replace("0.1.0", "0.2.0rc1")))
@@ -229,7 +231,7 @@ def image(tmp_path: Path) -> Callable[..., tuple[int, list[str]]]:
 Image = Callable[..., tuple[int, list[str]]]
 
 
-def test_image_is_built_on_the_digest_of_its_base_and_pushed_after_a_run(image: Image) -> None:
+def test_docker_image_has_a_pinned_base_and_is_run_before_it_is_pushed(image: Image) -> None:
     code, calls = image("0.1.0", "cuda", "ghcr.io/us/bench")
     assert code == 0
     (build,) = (call for call in calls if call.startswith("build "))
@@ -269,7 +271,7 @@ def test_image_without_a_repository_is_built_and_not_pushed(image: Image) -> Non
     "variables",
     [{"DIGEST": ""}, {"DIGEST": "python:3.11-slim"}, {"FOUND": "0.1.0.dev0"}, {"IMAGE_USER": "0"}],
 )
-def test_image_that_is_not_what_was_asked_for_is_not_pushed(
+def test_docker_image_with_a_wrong_base_version_or_user_is_not_pushed(
     image: Image, variables: dict[str, str]
 ) -> None:
     code, calls = image("0.1.0", "cpu", "ghcr.io/us/bench", **variables)
@@ -277,7 +279,7 @@ def test_image_that_is_not_what_was_asked_for_is_not_pushed(
     assert not any(call.startswith("push") for call in calls)
 
 
-def test_dockerfile_takes_its_base_as_an_argument_and_is_not_root() -> None:
+def test_dockerfile_has_an_argument_for_its_base_and_does_not_run_as_root() -> None:
     text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
     commands = [line for line in text.splitlines() if line and line[0] not in "# "]
     assert commands[:2] == ["ARG BASE=python:3.11-slim", "FROM ${BASE}"]
@@ -285,7 +287,7 @@ def test_dockerfile_takes_its_base_as_an_argument_and_is_not_root() -> None:
     assert user.split(":")[0] not in ("0", "root")
 
 
-# The workflow.
+# The release workflow.
 
 
 @pytest.fixture(scope="module")
@@ -295,7 +297,9 @@ def jobs() -> dict[str, Any]:
     return found
 
 
-def test_nothing_is_published_before_it_was_built_checked_and_tried(jobs: dict[str, Any]) -> None:
+def test_release_workflow_builds_checks_and_tests_packages_before_it_publishes(
+    jobs: dict[str, Any],
+) -> None:
     assert {name: job.get("needs") for name, job in jobs.items()} == {
         "build": None,
         "try": "build",
@@ -307,7 +311,7 @@ def test_nothing_is_published_before_it_was_built_checked_and_tried(jobs: dict[s
     assert built.index("-m build") < built.index("twine check --strict") < built.index("release.py")
 
 
-def test_only_the_job_that_uploads_can_have_the_identity_that_the_index_trusts(
+def test_only_the_upload_job_has_the_token_for_trusted_publishing(
     jobs: dict[str, Any],
 ) -> None:
     trusted = [name for name, job in jobs.items() if "id-token" in job.get("permissions", {})]
@@ -315,7 +319,8 @@ def test_only_the_job_that_uploads_can_have_the_identity_that_the_index_trusts(
     publish = jobs["publish"]
     assert publish["permissions"] == {"id-token": "write"}
     assert publish["environment"]["name"] == "pypi"
-    # This job runs no code of the repository: it downloads what was built, and uploads it.
+    # This job must not run code of the repository: it only downloads the built files and uploads
+    # them.
     assert [step["uses"].split("@")[0] for step in publish["steps"]] == [
         "actions/download-artifact",
         "pypa/gh-action-pypi-publish",

@@ -114,7 +114,7 @@ def test_every_documentation_page_is_on_the_site_and_in_its_navigation(
 def test_every_link_on_the_site_has_an_existing_target(site: Path, parsed: dict[str, Html]) -> None:
     broken = []
     for place, page in parsed.items():
-        if place == "404.html":  # its links are from the root of the server
+        if place == "404.html":  # its links are relative to the root of the server
             continue
         for link in (*page.links, *page.loaded):
             if re.match("https?:|mailto:|data:", link):

@@ -108,7 +108,7 @@ def test_wheel_built_from_the_source_distribution_has_the_same_files(
 ) -> None:
     """Unpack the archive, which has no links: its packages are where they are installed."""
     with tarfile.open(build(SdistBuilder, ROOT, tmp_path / "source")) as archive:
-        # Python before 3.11.4 has no filters.
+        # Python before 3.11.4 does not have the argument `filter`.
         archive.extractall(
             tmp_path, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {})
         )

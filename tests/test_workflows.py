@@ -174,7 +174,7 @@ def test_action_cache_key_depends_on_version_python_and_platform(runner: dict[st
     assert other == one.replace("9--", "9-1.2.3-")
 
 
-# Others that install us: containers and hooks.
+# Other ways of installation: containers and pre-commit hooks.
 
 
 def test_dockerfile_passes_hadolint_and_its_commands_are_valid() -> None:

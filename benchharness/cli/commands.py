@@ -120,7 +120,7 @@ def _in_order(lines: Mapping[str, Command]) -> dict[str, Command]:
         for name in ready:
             firsts.insert(firsts.index(lines[name].after) + 1, name)
         waiting = [name for name in waiting if name not in firsts]
-        if not ready:  # the commands in their fields `after` do not exist
+        if not ready:  # their fields `after` name commands that do not exist
             firsts += waiting
             break
     firsts.sort(key=lambda name: GROUPS.index(lines[name].group))

@@ -57,7 +57,7 @@ def usage_error(error: Any, words: Sequence[str]) -> BenchError:
 
 
 def fault_of(error: Any) -> str:
-    """Return the message of the parser about a value, as the end of a sentence without a period."""
+    """Return the parser's message about a wrong value, without capital letter and period."""
     message = str(error.message).removeprefix("Value error, ").rstrip(".")
     return message[:1].lower() + message[1:]
 
@@ -101,9 +101,12 @@ def _elsewhere(option: str, words: Sequence[str], known: Sequence[str]) -> Bench
         return None
     rule = SETTINGS[setting].rule if setting else None
     if rule and value and any(rule.read(each) is None for each in value.split(",")):
-        ours, end = f"{flag} {form.format('VALUE')}", f", where VALUE is {rule.expected}"
-        return BenchError(f"`{given}` is `{ours}` here{end}, but {value!r} is not.")
-    return BenchError(f"`{given}` is `{flag} {quote(form.format(value or 'VALUE'))}` here.")
+        return BenchError(
+            f"use `{flag} {form.format('VALUE')}` instead of `{given}`: VALUE must be "
+            f"{rule.expected}, but {value!r} is not."
+        )
+    ours = f"{flag} {quote(form.format(value or 'VALUE'))}"
+    return BenchError(f"use `{ours}` instead of `{given}`.")
 
 
 def _value_of(option: str, words: Sequence[str]) -> tuple[str, str]:

@@ -219,8 +219,8 @@ class RunState:
         # A report with `is_kept` is about a snapshot and contains no progress of the job.
         if key not in self.jobs or key in self.ended or progress.is_kept is not None:
             return
-        # A job that is resubmitted to a cluster waits again. Its time starts anew, and it is moved
-        # behind the other running jobs.
+        # A job that is resubmitted to a cluster waits again. Its time is measured from now, and it
+        # is listed after the other running jobs.
         if progress.phase == "waiting":
             self.running.pop(key, None)
             self.running[key] = Running(job=self.jobs[key], since=at, progress=progress)

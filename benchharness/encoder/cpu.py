@@ -175,7 +175,9 @@ class HeadRows:
                     is_real=None if is_real.all() else is_real,
                 )
             )
-            firsts[rows] = before + np.arange(len(rows)) * heads * width  # the first head's index
+            firsts[rows] = (
+                before + np.arange(len(rows)) * heads * width
+            )  # indices of each sequence's first head
             before += len(rows) * heads * int(width)
         # The indices of a token's heads differ by the width of its sequence: (tokens, heads).
         starts = firsts[:, None] + widths[:, None] * np.arange(heads)  # (sequences, heads)
@@ -276,21 +278,21 @@ class _Attention(torch.autograd.Function):
             kept_for_backward.append(signed)
         ctx.save_for_backward(*states, *kept_for_backward)
         ctx.formula, ctx.rows = formula, rows
-        return rows.scatter(attended).mul_(1.0 / (1.0 - formula.rate))  # shaped like query
+        return rows.scatter(attended).mul_(1.0 / (1.0 - formula.rate))  # (positions, size)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, *kept = ctx.saved_tensors
         rows, scale, rate = ctx.rows, ctx.formula.scale, ctx.formula.rate
-        # gradient becomes (positions, size)
+        # The gradient gets the shape (positions, size).
         gradient = rows.spread(gradient.to(query.dtype) * (1.0 / (1.0 - rate)))
         gradients = [torch.empty_like(query) for _ in range(3)]  # for query, key and value
         groups = rows.by_group(query, key, value, gradient, *gradients)
         for signed, (_, q, k, v, g, to_q, to_k, to_v) in zip(kept, groups, strict=True):
             for part in _parts(signed):
-                weights = signed[part].relu()  # D, (some sequences * heads, tokens, tokens)
+                weights = signed[part].relu()  # (some sequences * heads, tokens, tokens)
                 torch.matmul(weights.mT, g[part], out=to_v[part])
-                to_scores = weights.mul_(g[part] @ v[part].mT)  # G, in the memory of D
+                to_scores = weights.mul_(g[part] @ v[part].mT)  # overwrites `weights`
                 total = to_scores.sum(-1, keepdim=True)  # (some sequences * heads, tokens, 1)
                 to_scores.addcmul_(signed[part].abs(), total, value=-1.0)
                 torch.matmul(to_scores, k[part], out=to_q[part])

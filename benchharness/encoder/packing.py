@@ -292,7 +292,7 @@ def use_packed_rows(network: nn.Module, device: str) -> None:
         network.set_attn_implementation(name)  # type: ignore[operator]
     if family in PACKABLE:
         use_packing(network)
-    else:  # imported only for such a family
+    else:  # the module is imported only for these families
         import_module("benchharness.encoder.layers").use_packed_layers(network, LAYERS[family])
 
 
@@ -361,7 +361,7 @@ def use_packing(network: Any) -> None:
 
     def pack(_: nn.Module, args: tuple[Any, ...], inputs: dict[str, Any]) -> Any:
         packing = inputs.pop("packing", None) or Packing.of(inputs["attention_mask"])
-        PACKING.set(packing)  # for attention, and for the last layer
+        PACKING.set(packing)  # read by the attention and by the last layer
         if is_layers_alone:
             return args, inputs
         del inputs["attention_mask"]

@@ -334,7 +334,7 @@ def _made_of(told: Tokenizer, tokenizer: Any, folder: Path) -> Any:
         for number, token in sorted(tokenizer.added_tokens_decoder.items())
         if token.content in given and told.token_to_id(token.content) is None
     }
-    told.add_tokens(list(more.values()))  # tokens of added_tokens.json or the settings
+    told.add_tokens(list(more.values()))  # tokens of added_tokens.json or of the tokenizer's config
     stated = {token["content"]: int(n) for n, token in _decoder_of(folder).items()}
     words = [(token.content, stated.get(token.content, n)) for n, token in more.items()]
     moved = [word for word, number in words if told.token_to_id(word) != number]

@@ -51,7 +51,7 @@ def _rows(
 ) -> tuple[list[tuple[Ids, Ids]], NDArray[np.bool_]]:
     """Return a row for every example, and a mask of the examples that were cut."""
     ids = tokenize_ids((text for example in examples for text in _texts(example)), tokenizer)
-    room = limits.max_tokens - frame.size  # for the texts, without special tokens
+    room = limits.max_tokens - frame.size  # number of tokens that the texts may have
     texts = [[ids[text] for text in _texts(example)] for example in examples]
     truncated = np.array([sum(map(len, parts)) > room for parts in texts])
     return [frame.row(*_cut(parts, room)) for parts in texts], truncated

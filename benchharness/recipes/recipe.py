@@ -157,7 +157,7 @@ def _read_layers(value: object) -> int | str | None:
     if len(words) < 2 or not all(word.strip().isdecimal() for word in words):
         return None
     named = [int(word) for word in words]
-    return AND.join(map(str, named)) if named == sorted(set(named)) else None  # ascending
+    return AND.join(map(str, named)) if named == sorted(set(named)) else None
 
 
 _ROOM = count(6)  # four special tokens (RoBERTa, for a pair) and one token per text
@@ -462,10 +462,10 @@ class Recipe:
 
     @property
     def first_stage(self) -> tuple[float, float | None]:
-        """Epochs of a first stage of the training with another loss, and its learning rate.
+        """Epochs and learning rate of a first stage of the training, which has another loss.
 
-        In the first stage, the learning rate is constant; None means `learning_rate`. Only groups
-        in `added` can have a `first_stage`, and there are 0 epochs if none has.
+        The learning rate of the stage is constant; None means `learning_rate`. An extension's group
+        of hyperparameters in `added` may define such a stage; without one, the epochs are 0.
         """
         stages = (getattr(group, "first_stage", None) for group in self.added.values())
         return next(filter(None, stages), (0.0, None))

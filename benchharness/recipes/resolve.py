@@ -593,7 +593,7 @@ def _layers_for_small(
     if not values or (size := hidden_size(spec)) is None or size >= _SMALL_SIZE:
         return []
     own = next((layer[_RATE].value for layer in reversed(packaged) if _RATE in layer), 0.0)
-    rate = as_number(values[_RATE].value) if _RATE in values else None  # None for a grid
+    rate = as_number(values[_RATE].value) if _RATE in values else None  # None for several rates
     if rate is not None and (as_number(own) or 0.0) >= rate:
         del values[_RATE]
     return [values]

@@ -50,11 +50,11 @@ class CastLinear(nn.Linear):
         """Return the output of the linear layer: `[..., out_features]`."""
         if not torch.is_autocast_enabled(states.device.type):
             return super().forward(states)
-        narrow = getattr(states, "in_bf16", states)  # a bf16 copy, if fused.py has made one
+        narrow = getattr(states, "in_bf16", states)  # fused.py may have attached a bf16 copy
         if len(self.joint) == 1:
             return functional.linear(narrow, *self.casts)
         if self.made.get(None) is not states or self not in self.made:
-            product = functional.linear(narrow, *self.casts)  # (..., outputs of all)
+            product = functional.linear(narrow, *self.casts)  # (..., all outputs)
             parts = torch.split(product, [each.out_features for each in self.joint], dim=-1)
             self.made.update(zip(self.joint, parts, strict=True))
             self.made[None] = states
@@ -222,7 +222,7 @@ class Graphs:
             self._recorded[key] = self._record(part, network, goals, loss)
         recorded, replay, share = self._recorded[key]
         torch._foreach_copy_([*recorded.tensors.values()], [*part.tensors.values()])
-        replay()  # runs after the copies, on the same stream
+        replay()  # on the same CUDA stream as the copies, so it runs after them
         return share
 
     def _attach(self) -> None:

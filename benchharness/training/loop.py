@@ -308,11 +308,13 @@ class Training:
     def _step(self) -> None:
         (task, batch, parts), done = next(self.batches), self.meter.step
         sizes = [each.items for each in self.tasks]
-        per_epoch = count_steps(sizes, self.recipe.optim.batch_size, epochs=1)  # for all tasks
+        per_epoch = count_steps(
+            sizes, self.recipe.optim.batch_size, epochs=1
+        )  # of all tasks together
         rate = self._rate(done)
         update_groups(self.optimizer.param_groups, rate, epoch=done // per_epoch)
         if 0 < done == self.plan.layer_steps:
-            self.optimizer.state.clear()  # its moments belong to the loss of the layers
+            self.optimizer.state.clear()  # forget the moments of the first stage's loss
         task.on_layers(done < self.plan.layer_steps)
         mean = self._gradients(task, parts)  # a scalar
         norm = clip_in_step(self.optimizer, self.weights, self.recipe.optim.max_grad_norm)

@@ -116,7 +116,7 @@ class Meter:
     step: int = 0
     tokens: int = 0
     examples: int = 0
-    rate: float = 0.0  # of the last step
+    rate: float = 0.0  # learning rate of the last step
     evaluating: float = 0.0
     started: float = field(default_factory=time.monotonic)
     curve: list[CurvePoint] = field(default_factory=list)

@@ -105,7 +105,8 @@ class NoCompiler(ModuleType):
             return _Settings(name)
         if name == "__path__":
             return []  # mark as a package; _Parts finds its submodules
-        if name.startswith("__") or "torch" not in sys.modules:  # pickle looks into all modules
+        # pickle asks every module for some attributes, which must not import torch.
+        if name.startswith("__") or "torch" not in sys.modules:
             raise AttributeError(name)
         return getattr(_loaded(COMPILER), name)
 

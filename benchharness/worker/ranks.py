@@ -136,7 +136,7 @@ def _settle(failed: Mapping[int, int], result_file: Path) -> int:
         rank_file(result_file, rank).replace(result_file)  # the engine reads this file
         return failed[rank]
     result_file.unlink(missing_ok=True)
-    if failed[rank] < 0:  # end by the same signal, so that the engine sees it
+    if failed[rank] < 0:  # a signal killed the process: end in the same way, for the engine
         if failed[rank] != -signal.SIGKILL:
             signal.signal(-failed[rank], signal.SIG_DFL)
         os.kill(os.getpid(), -failed[rank])

@@ -47,14 +47,16 @@ HEADS = {"glue": "pair", "squad": "span", "race": "choice", "swag": "choice", "c
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("checkpoint")
-    parser.add_argument("folder", help="holds the task's official files")
+    parser.add_argument("folder", help="folder with the task's official files")
     parser.add_argument("--task", action="append", required=True)
     parser.add_argument("--flags", choices=sorted(FLAGS), default="random")
     parser.add_argument("--seed", type=int, default=1)
     for field in fields(Values):
         kind = float if field.type is float else int
         name = field.name.replace("_", "-")
-        parser.add_argument(f"--{name}", type=kind, help="default: that of run_classifier.py")
+        parser.add_argument(
+            f"--{name}", type=kind, help="default: the one of BERT's run_classifier.py"
+        )
     return parser.parse_args()
 
 

@@ -1,8 +1,9 @@
-"""Writes what docs/cli.md says of each command and option: `make cli-page`.
+"""Regenerate docs/cli.md from the help texts of all commands: `make cli-page`.
 
-A section is the command's help and example, the notes that stand between the two comments, which
-are written by hand and kept, and its options. An option that was last described in the same words
-is only named. An option that makes another command has a section below that of the command.
+Each command has a section: its help and an example, its notes, and its options. The notes, between
+the two comments NOTES looks for, are written by hand and kept. An option that an earlier section
+describes with the same text is only named. An option that turns its command into another one, such
+as `show runs --diff`, has a section of its own.
 """
 
 import re
@@ -18,28 +19,36 @@ NOTES = re.compile(r"(?s)<!-- notes -->\n.*?<!-- options -->\n")
 
 
 def commands() -> dict[str, Any]:
-    """Every command by the words that call it: "show runs" and so on."""
+    """Return every command by its full name, such as "show runs"."""
     return {name: load_command(name) for name, line in all_commands().items() if line.place}
 
 
 def option(param: Any) -> tuple[str, str]:
-    """An option or an argument as it is typed, and its line."""
+    """Return the name of an option or argument, and its line on the page."""
     typed = " ".join((*param.opts, param.metavar or "")).strip()
     if param.param_type_name == "argument":
         typed = param.metavar
     line = f"* `{typed}`: {param.help}"
     if param.required and param.param_type_name == "option":
         line += " Required."
-    if param.envvar:
-        line += f" From ${param.envvar} if it is set."
+    defaults = [f"the environment variable {param.envvar}"] if param.envvar else []
     plain = param.default not in (None, False, (), "") and not callable(param.default)
     if plain and not param.required:
-        line += f" Default: `{param.default}`."
+        defaults.append(f"`{param.default}`")
+    if defaults:
+        line += f" Default: {', or else '.join(defaults)}."
     return typed.split()[0], line
 
 
 def section(words: str, command: Any, notes: str, seen: dict[str, str]) -> str:
-    """One command's part of the page; `seen` has the last line of each option, and is updated."""
+    """Return the section of one command.
+
+    Args:
+        words: Full name of the command.
+        command: Its Click command.
+        notes: Notes of this command in the present page.
+        seen: Line by option in the sections so far; updated with the options of this command.
+    """
     options = dict(option(each) for each in command.params if "--help" not in each.opts)
     new = {name: line for name, line in options.items() if seen.get(name) != line}
     seen.update(item for item in new.items() if item[0].startswith("-"))
@@ -56,7 +65,7 @@ def section(words: str, command: Any, notes: str, seen: dict[str, str]) -> str:
 
 
 def page(old: str) -> str:
-    """The page as it should be, with the introduction and the notes of the old one."""
+    """Return the new page, with the introduction and the notes of the old one."""
     first, *rest = re.split(r"(?m)^###? (?=`bench )", old)
     notes = {}
     for part in rest:

@@ -1,8 +1,7 @@
-"""What mkdocs does not do by itself for the site of this folder; mkdocs.yml names this file.
+"""Hooks for MkDocs that build the site from the pages in docs/; mkdocs.yml names this file.
 
-The pages are written for GitHub, and the site takes them as they are. Here it gets the rest: the
-README as its first page, the changelog, the reference from docstrings, and GitHub's address for
-links that lead out of the folder.
+The pages are written for GitHub. The hooks add the README as the first page, the changelog and the
+reference pages, and they change links to files outside docs/ into links to GitHub.
 """
 
 import re
@@ -17,14 +16,15 @@ REPOSITORY = "https://github.com/benchharness/benchharness/blob/main/"
 
 PYTHON = """# Python API
 
-`import benchharness as bh` offers these names and no others; [From Python](../python.md) shows them
-in use. `bench` is the same from a shell: [The command line](../cli.md).
+All public names of `import benchharness as bh`. [From Python](../python.md) has examples, and
+[The command line](../cli.md) describes the same operations for a shell.
 """
 
 PLUGINS = """# API for plugins
 
-What a plugin's tables are made of. [Your own models, tasks, metrics and loggers](../plugins.md) and
-[Add a task](../add-task.md) show them in use.
+Classes and functions that plugins import.
+[Your own models, tasks, metrics and loggers](../plugins.md) and [Add a task](../add-task.md) have
+examples.
 """
 
 FOR_PLUGINS = {
@@ -75,11 +75,11 @@ FOR_PLUGINS = {
         "errors.StoreError",
     ),
 }
-"""What plugins import, below `benchharness`, by the part of the page that has it."""
+"""Names that plugins import from `benchharness`, by their section of the page."""
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the pages that are made here."""
+    """Add the pages that have no file in docs/: first page, changelog and reference."""
     made = {
         "index.md": first_page((ROOT / "README.md").read_text(encoding="utf-8")),
         "changelog.md": first_page((ROOT / "CHANGELOG.md").read_text(encoding="utf-8")),
@@ -92,55 +92,63 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:  # noqa: ARG001
-    """Gives links that lead out of the folder GitHub's address of the same file."""
-    if page.file.abs_src_path is None:  # made above
+    """Replace links to files outside docs/ by the addresses of these files on GitHub.
+
+    Raises:
+        PluginError: A link has no existing target.
+    """
+    if page.file.abs_src_path is None:  # one of the pages that `on_files` adds
         return markdown
     here = Path(page.file.abs_src_path).parent
 
-    def mended(found: re.Match[str]) -> str:
+    def replaced(found: re.Match[str]) -> str:
         link, _, anchor = found[1].partition("#")
         target = (here / link).resolve()
         if target.is_relative_to(config.docs_dir):
             return found[0]
         if not target.exists():
-            raise PluginError(f"{page.file.src_uri}: the link {found[1]} leads nowhere.")
+            raise PluginError(f"{page.file.src_uri}: the target of the link {found[1]} is missing.")
         return f"]({github_address(target, anchor)})"
 
-    return re.sub(r"\]\((\.\./[^)\s]+)\)", mended, markdown)
+    return re.sub(r"\]\((\.\./[^)\s]+)\)", replaced, markdown)
 
 
 def on_post_page(output: str, page: Any, config: Any) -> str:  # noqa: ARG001
-    """Names the search for those who hear the page: the theme's dialog has no name."""
+    """Give the search dialog an accessible name, which it lacks in the theme.
+
+    Raises:
+        PluginError: The page has no such dialog.
+    """
     dialog = 'data-md-component="search" role="dialog"'
     if dialog not in output:
-        raise PluginError(f"{page.file.src_uri}: the theme's search is made otherwise by now.")
+        raise PluginError(f"{page.file.src_uri}: the HTML of the theme's search has changed.")
     return output.replace(dialog, f'{dialog} aria-label="Search"')
 
 
 def github_address(path: Path, anchor: str = "") -> str:
-    """Where a file of the repository is to be read."""
+    """Return the address on GitHub of a file of the repository."""
     return f"{REPOSITORY}{path.relative_to(ROOT)}{anchor and '#'}{anchor}"
 
 
 def first_page(text: str) -> str:
-    """A file of the repository's top, with the links of a page in this folder."""
+    """Return the text of a Markdown file in the repository's root with its links made for docs/."""
 
-    def mended(found: re.Match[str]) -> str:
+    def replaced(found: re.Match[str]) -> str:
         link = found[1]
         if link.startswith("docs/"):
             return f"]({link.removeprefix('docs/')})"
         return f"]({github_address(ROOT / link)})"
 
-    return re.sub(r"\]\((?!https?:|#)([^)\s]+)\)", mended, text)
+    return re.sub(r"\]\((?!https?:|#)([^)\s]+)\)", replaced, text)
 
 
 def python_page() -> str:
-    """The names of `import benchharness`, also of extensions, and the columns of its frames."""
-    import benchharness  # noqa: PLC0415  (only to build, and without torch)
+    """Return the reference of the public names, the extensions' too, and of the data frames."""
+    import benchharness  # noqa: PLC0415  (slow to import)
     from benchharness.discovery import places  # noqa: PLC0415
 
     names = [name for name in benchharness.__all__ if not name.startswith("__")]
-    names.sort(key=lambda name: name[0].isupper())  # what is called before what it gives
+    names.sort(key=lambda name: name[0].isupper())  # functions before classes
     frames = (ROOT / "benchharness" / "stored" / "frames.py").read_text(encoding="utf-8")
     columns = re.findall(r"(?m)^def (\w+_frame)\(", frames)
     return "\n".join(
@@ -159,7 +167,7 @@ def python_page() -> str:
 
 
 def plugins_page() -> str:
-    """Everything that plugins import."""
+    """Return the reference of all names that plugins import."""
     lines = [PLUGINS]
     for title, names in FOR_PLUGINS.items():
         lines += [f"## {title}\n", *(f"::: benchharness.{name}\n" for name in names)]

@@ -149,7 +149,7 @@ RUNS = Table(
     _needed("fingerprints", _Json),  # digests of the splits' examples, keyed by "task:split"
     # Large columns. For a failure, only the job and the details have a value.
     _needed("job", _Json),  # output of Job.to_json
-    Column("curve", _Json),  # list of CurvePoint
+    Column("curve", _Json),  # a list of CurvePoint
     Column("cost", _Json),  # fields of Cost
     Column("provenance", _Json),
     _needed("details", _Words),  # a failure's traceback, or the end of its log

@@ -203,9 +203,8 @@ def _unreadable(path: Path, header: dict[str, Any], lines: Iterable[bytes]) -> D
             with suppress(ValueError, RecursionError, LookupError, TypeError):
                 makers.append(maker_of(json.loads(line)["data"]["provenance"]))
         maker = next(filter(None, makers), "")
-        advice = (
-            "it was written by a development version before 0.1.0, which alone can read it, so run "
-            "its jobs again" + (f" ({maker} made its first result)." if maker else ".")
+        advice = "only the development version that wrote it can read it, so run its jobs again" + (
+            f" ({maker} made its first result)." if maker else "."
         )
     return DataError(
         f"{path} is an archive of version {version!r}, but benchharness {package_version()} reads "

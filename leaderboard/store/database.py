@@ -341,7 +341,7 @@ def copy_sqlite(engine: Engine, target: Path) -> None:
     until its end. Raises StoreError if the store is damaged or if the copy cannot be written.
     """
     source = file_of(engine)
-    assert source is not None, "a server has no file"
+    assert source is not None, "only an SQLite store has a file"
     try:
         with _explained(engine), whole_file(target) as file:
             # With isolation_level=None the driver does not open transactions itself.
@@ -507,8 +507,8 @@ def _check_locks(path: Path, file: IO[bytes]) -> None:
     release this process's locks on it.
     """
     try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # used by SQLite
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # used by `_locked`
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # SQLite uses locks of this kind
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # `_locked` uses locks of this kind
     except OSError as error:
         if error.errno in _WITHOUT_LOCKS:
             raise StoreError(

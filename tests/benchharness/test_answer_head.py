@@ -45,12 +45,13 @@ class Windows:
         torch.manual_seed(5)
         network = self.head.network(encoder, TASK)
         assert isinstance(network, AnswerNetwork)
-        with torch.no_grad():  # so that no two answers are nearly as good
+        # Large random weights, so that no two answers have nearly equal scores.
+        with torch.no_grad():
             for layer in (network.last, network.no_answer):
                 for values in layer.parameters() if layer else ():
                     values.mul_(8)
             network.classifier.output.weight.mul_(50)
-        self.network = network.eval()  # no dropout
+        self.network = network.eval()  # evaluation mode disables dropout
         features = self.head.encode(EXAMPLES, encoder.tokenizer, LIMITS)
         assert isinstance(features, SpanFeatures)
         self.features = features
@@ -149,7 +150,7 @@ def windows(request: pytest.FixtureRequest) -> Windows:
 
 
 def test_electra_span_head_losses_match_the_reference_formulas(windows: Windows) -> None:
-    assert len(windows.features) > 4  # the first context has several windows
+    assert len(windows.features) > 4  # the first context is cut into several windows
     assert windows.targets[:, 2].tolist() == [0] * (len(windows.features) - 2) + [1, 1]
     inputs = pad(windows.features, np.arange(len(windows.features)))
     targets = torch.from_numpy(windows.targets)
@@ -229,6 +230,7 @@ def test_electra_span_head_answers_have_at_most_30_tokens_within_one_window() ->
     logits[:, 0], logits[:, 1] = 0.0, -3.0
     inside = np.flatnonzero(features.is_answer & features.is_best)
     for first, size in product(inside[-3:], range(30)):
-        logits[first, 2 + size] = float(size)  # the further the better, beyond the window too
+        # Longer answers score higher, even beyond the end of the window.
+        logits[first, 2 + size] = float(size)
     (found,) = head.decode(logits, features, EXAMPLES[:1], TASK)
     assert found.text == CONTEXT[features.char_starts[inside[-3]] : features.char_ends[inside[-1]]]

@@ -291,7 +291,7 @@ def test_invalid_python_arguments_raise_an_error_of_one_sentence(
     assert list(tmp_path.iterdir()) == []
 
 
-# A model in memory.
+# Models in memory.
 
 
 def in_memory():
@@ -363,7 +363,7 @@ def test_a_model_in_memory_without_tokenizer_or_weights_raises_an_error(tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-# Rows in memory.
+# Data in memory.
 
 ROWS = [{"review": f"film {n} was {'good' if n % 2 else 'bad'}", "is": n % 2} for n in range(40)]
 
@@ -440,7 +440,7 @@ def test_setting_that_no_job_uses_gives_a_python_warning(monkeypatch, tmp_path, 
     assert warned[0].filename == __file__
 
 
-# The documentation and the notebook.
+# Code of the documentation and of the example notebook.
 
 
 def test_code_on_the_python_documentation_page_runs(tmp_path, monkeypatch):
@@ -502,7 +502,8 @@ def test_example_notebook_cells_run_without_a_kernel_give_their_stored_outputs(
             pyplot.close("all")
             assert "image/png" in shown(as_stored)[0]
         else:
-            with pd.option_context("display.max_columns", 20):  # as in a kernel
+            # The option that a notebook kernel sets.
+            with pd.option_context("display.max_columns", 20):
                 data, _ = formatters.DisplayFormatter().format(value)
             assert shown({"outputs": [{"data": data}]}) == shown(as_stored)
     assert pictures == 1
@@ -516,7 +517,7 @@ def shown(cell):
     return [*(sorted(data) for data in found), *heads]
 
 
-# The same words make the same jobs.
+# Equal options in Python and on the command line give equal jobs.
 
 OPTIONS = st.fixed_dictionaries(
     {},

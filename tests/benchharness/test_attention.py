@@ -77,7 +77,8 @@ def test_sliding_window_attention_ignores_tokens_outside_the_window(window: int)
 
 
 def test_attention_dropout_zeroes_probabilities_and_their_gradients() -> None:
-    lengths = [16, 16, 16, 16]  # one group, one part: the draws are in the order of the formula's
+    # One group in one part, so dropout draws in the order of the formula below.
+    lengths = [16, 16, 16, 16]
     states, same = make_states(lengths), make_states(lengths)
     torch.manual_seed(5)
     output = attend(*states, Attention(packing=make_packing(lengths), scale=SCALE, rate=0.25))

@@ -59,7 +59,7 @@ def test_fixed_answers_such_as_yes_and_no_are_in_every_window(kind: str) -> None
         covered = {place for span in spans for place in range(*span)}
         assert "".join(CONTEXT[place] for place in sorted(covered)) == LEAD.replace(" ", "")
         assert features.is_best[part][inside].all()
-    # All of the story is in the windows too.
+    # The windows together cover all characters of the story.
     characters = np.zeros(len(CONTEXT), dtype=bool)
     for start, end in zip(features.char_starts, features.char_ends, strict=True):
         characters[start:end] = True
@@ -107,7 +107,7 @@ def test_target_span_may_differ_from_the_gold_answers() -> None:
     assert CONTEXT[slice(*places)] == "Warsaw"
 
 
-# Classes and sentences
+# Classes of a question, and supporting sentences.
 
 
 def asked() -> tuple[SpanTask, list[SpanExample]]:

@@ -44,7 +44,7 @@ def pairs(*rows: tuple[str, str, Any]) -> list[PairExample]:
     ]
 
 
-# the jobs
+# Jobs of baselines.
 
 
 def test_baseline_is_planned_as_one_job_per_task_for_all_seeds():
@@ -69,7 +69,7 @@ def test_each_setting_of_a_baseline_has_a_source():
         assert baseline_settings("majority", task) == {}
 
 
-# the majority
+# The majority baseline.
 
 
 def test_majority_predicts_the_most_frequent_label_with_its_frequency():
@@ -111,7 +111,7 @@ def test_majority_predicts_the_most_frequent_tag():
     assert found.tags == ("O", "O", "O")
 
 
-# the bag of words
+# The bag-of-words baseline.
 
 
 def test_bag_of_words_separates_labels_by_their_words():
@@ -184,7 +184,7 @@ def test_bag_of_words_predicts_the_most_frequent_tag_of_each_word():
     assert found.tags == ("O", "O", "B-PER")
 
 
-# whole jobs on mini data
+# Complete jobs on mini data.
 
 
 def test_a_baseline_result_has_evaluations_provenance_and_cost():

@@ -234,7 +234,7 @@ def steps_of(
 
 
 def test_multi_task_epoch_has_each_batch_of_each_task_once():
-    sizes = [10, 3, 10]  # 3 + 1 + 3 batches
+    sizes = [10, 3, 10]  # the three tasks have 3, 1 and 3 batches per epoch
     steps = steps_of(sizes, 14)
     for epoch in (steps[:7], steps[7:]):
         for task, size in enumerate(sizes):

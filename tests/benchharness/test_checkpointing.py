@@ -54,7 +54,8 @@ def test_activation_checkpointing_does_not_change_gradients(family: str, precisi
 def peak(network: PairNetwork) -> int:
     """Return the peak memory (bytes above the resident memory) of a step of 2 x 512 tokens."""
     trim_memory()
-    Path("/proc/self/clear_refs").write_text("5")  # proc(5): the peak becomes what is resident
+    # Resets the peak to the current memory, see proc(5).
+    Path("/proc/self/clear_refs").write_text("5")
     before = resident("VmRSS")
     gradients(network, 512, rows=2)
     return resident("VmHWM") - before
@@ -74,7 +75,8 @@ def test_activation_checkpointing_halves_the_memory_of_a_step():
         num_hidden_layers=24,
         num_attention_heads=2,
     )
-    gradients(network, 64)  # gradients' own memory, and what libraries keep
+    # Allocates the gradients, and memory that libraries keep, before the measurement.
+    gradients(network, 64)
     kept = peak(network)
     checkpoint_activations(network)
     assert peak(network) < kept / 2

@@ -36,7 +36,7 @@ def rows(examples: list[ChoiceExample], limits: Limits = LIMITS) -> list[str]:
     return [tokenizer.decode(features.token_ids[a:b]) for a, b in edges]
 
 
-# What is read
+# Encoding of the options.
 
 
 def test_each_answer_option_is_encoded_with_the_context_as_one_row():
@@ -114,7 +114,7 @@ def test_options_with_any_text_are_encoded_within_the_maximum_length(
     assert features.lengths.max() <= 12
 
 
-# What is learned
+# Training targets and loss.
 
 
 def test_training_target_is_the_first_of_several_right_options():
@@ -165,7 +165,7 @@ def test_choice_network_learns_to_choose_among_any_number_of_options():
     assert [p.option for p in predictions] == [e.gold[0] for e in examples if e.gold]
 
 
-# Memory
+# Computation of many options within limited memory.
 
 
 def gradients(monkeypatch: pytest.MonkeyPatch, bound: int) -> tuple[torch.Tensor, list[int]]:
@@ -220,7 +220,7 @@ def test_all_options_of_an_example_are_in_one_micro_batch(monkeypatch: pytest.Mo
     assert len(parts) == 5, "19 rows of 32 tokens are six times the bound"
 
 
-# The way back
+# Decoding of predictions.
 
 
 def test_predicted_probabilities_are_over_the_options_of_each_example():

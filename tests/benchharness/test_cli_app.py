@@ -147,7 +147,7 @@ def test_the_documentation_uses_no_former_names_of_commands():
     places += [*root.glob("tasks/**/*.py"), *root.glob("leaderboard/**/*.[pjh]*")]
     places = [path for path in places if path.is_file() and path.suffix != ".pyc"]
     texts = {path: path.read_text(encoding="utf-8") for path in places}
-    allowed = "Former words (`bench compare explain`) work until 0.2"
+    allowed = "Former command names (`bench compare explain`) work until 0.2"
     found = {path: old.search(text.replace(allowed, "")) for path, text in texts.items()}
     assert not [(path, match[0]) for path, match in found.items() if match]
     assert allowed in texts[DOCS]
@@ -209,7 +209,7 @@ def test_a_signal_exits_with_128_plus_its_number(bench, monkeypatch, number, cod
         time.sleep(5)
 
     monkeypatch.setattr("benchharness.cli.report.open_store", terminate)
-    before = signal.signal(number, signal.SIG_DFL)  # nohup has one ignored
+    before = signal.signal(number, signal.SIG_DFL)  # nohup starts a command with SIGHUP ignored
     ended = bench("report")
     signal.signal(number, before)
     assert (ended.code, ended.err) == (code, "")
@@ -255,7 +255,8 @@ OF_ADD_HEAD = "votes/jokes"
 def test_documented_commands_are_valid(tmp_path, monkeypatch):
     """Check that the options and tasks of every documented command exist."""
     monkeypatch.chdir(tmp_path)
-    Path("run.toml").write_text('model = "tiny"')  # the file of `--config run.toml`
+    # The file that an example passes as `--config run.toml`.
+    Path("run.toml").write_text('model = "tiny"')
     pages = [DOCS.parents[1] / "README.md", *sorted(DOCS.parent.glob("*.md"))]
     lines = [words for page in pages for words in documented(page)]
     assert len(lines) > 150

@@ -30,13 +30,13 @@ def parsed(name, *words):
 
 
 @pytest.mark.parametrize(("name", "option"), repeatable(), ids=" ".join)
-def test_each_repeatable_option_for_names_takes_commas(name, option):
+def test_each_repeatable_option_for_names_accepts_a_list_with_commas(name, option):
     expected = ["a,b", "c"] if (name, option) in LATER else ["a", "b", "c"]
     values = parsed(name, option, "a,b", option, "c")[option.removeprefix("--")]
     assert list(values) == expected
 
 
-def test_commands_that_take_names_more_than_once_are_found():
+def test_repeatable_options_for_names_are_found_in_all_commands():
     found = repeatable()
     assert {("run", option) for option in OPTIONS} < {*found}
     assert {*LATER} < {*found}
@@ -69,7 +69,7 @@ def test_names_separated_by_commas_are_run_like_repeated_options(bench):
 
 
 @pytest.mark.parametrize("word", ["", ","])
-def test_value_without_a_name_is_still_an_error(bench, word):
+def test_empty_name_is_an_error(bench, word):
     ended = bench("run", "--model", "tiny", "--task", word, "--data", "mini", "--dry-run")
     assert ended.code == 2
     assert f"no task is called {word!r}" in ended.err
@@ -84,6 +84,6 @@ def test_published_system_whose_name_has_a_comma_is_found_by_its_name(bench):
     assert names[0] == names[1] == names[2] == {"Allabs Team, Transformers"}
 
 
-def test_commas_have_no_meaning_in_python():
+def test_commas_in_names_are_not_separators_in_python():
     assert RunOptions.of(model=["a,b"], task="c,d").task == ("c,d",)
     assert RunOptions.of(model=["a,b"]).model == ("a,b",)

@@ -77,7 +77,7 @@ def test_single_runs_are_compared_by_a_prefix_of_their_key(bench, stored):
     rte = found["tasks"]["glue/rte"]
     assert rte["test"] == "McNemar, exact"
     assert rte["p_value"] == pytest.approx(mcnemar_exact(39, 1))
-    # A run stands against the run of the same seed.
+    # A single run is compared with the run of the same seed.
     (found,) = compared(bench, one, "bad")
     assert found["tasks"]["glue/rte"]["seeds"] == [0]
 
@@ -102,7 +102,7 @@ def test_examples_show_each_distinct_answer_with_its_number_of_seeds(bench, tmp_
     monkeypatch.chdir(tmp_path)
     with open_store("board.sqlite") as store:
         for seed in range(3):
-            # Row 5 is wrong with the first seed of "good" only, and with two seeds of "bad".
+            # Row 5 is predicted wrongly with one seed of "good", and with two seeds of "bad".
             store.add_result(made("good", "glue/rte", seed, {5} if seed == 0 else set()))
             store.add_result(made("bad", "glue/rte", seed, {5} if seed else set()))
     call = ("good", "bad", "--examples", "1")
@@ -247,7 +247,7 @@ def test_printing_a_table_of_5000_rows_takes_under_0_8_seconds(capsys):
     rows = [(f"{number:012x}", f"model-{number}", "accuracy 0.5") for number in range(5_000)]
     began = time.process_time()
     print_cells([("key", False), ("model", False), ("scores", False)], rows, 100_000)
-    assert time.process_time() - began < 0.8  # rich's own tables take 1.5 s and more
+    assert time.process_time() - began < 0.8  # tables of the library rich take 1.5 s or more
     assert capsys.readouterr().out.count("\n") == 5_004
 
 

@@ -33,7 +33,7 @@ def test_recipe_diff_without_a_task_names_the_tasks_of_each_difference() -> None
     text = call("electra", "electra-large")
     (line,) = (line for line in text.splitlines() if "learning_rate" in line)
     assert line.split()[:5] == ["learning_rate", "0.0001", "5e-05", "all", "but"]
-    assert "XNLI" in line  # XTREME's script has one rate for every encoder
+    assert "XNLI" in line  # XTREME's script has one learning rate for all encoders
     text = call("electra", "bert")
     (line,) = (line for line in text.splitlines() if line.split()[:2] == ["epochs", "10"])
     assert line.strip().endswith("STS-B, RTE")
@@ -86,7 +86,8 @@ def test_recipe_diff_lists_exactly_the_settings_that_differ() -> None:
         )
         expected = {n for n in (*ours, *theirs) if ours.get(n) != theirs.get(n)}
         shown = {d.setting for d in found if task.name in d.tasks}
-        assert shown - {"start_from"} == expected  # a start is no setting: the test below
+        # `start_from` is not a setting; the test below covers it.
+        assert shown - {"start_from"} == expected
 
 
 def test_recipe_diff_includes_a_different_start_from() -> None:
@@ -94,7 +95,7 @@ def test_recipe_diff_includes_a_different_start_from() -> None:
     assert ["start_from", "glue/mnli", "pretrained"] in lines
 
 
-# Tables of several models.
+# Recipes of several models as tables.
 
 
 def test_recipes_of_several_models_are_a_table_with_the_settings_that_differ() -> None:
@@ -124,7 +125,7 @@ def test_a_pattern_stands_for_all_known_models_whose_names_match() -> None:
     assert len(json.loads(call("electra*", "glue/cola", "--json"))) == len(names) > 1
 
 
-def test_table_of_recipes_has_a_part_for_each_task_of_that_name() -> None:
+def test_ambiguous_task_name_gives_a_recipe_table_for_each_task() -> None:
     text = call("bert", "roberta", "electra", "rte")
     assert "SuperGLUE RTE, the same for all: " in text
     assert text.count("roberta-base") == 2

@@ -171,7 +171,7 @@ def test_run_that_exceeds_its_estimated_time_is_displayed_as_taking_longer():
     assert headline(running, 9000.0) == "0 of 1 job done, taking longer than estimated"
 
 
-def test_jobs_that_were_stored_before_the_run_are_counted_apart():
+def test_progress_line_counts_jobs_stored_before_the_run_separately():
     running = RunState((), 1, 0.0, 2)
     assert headline(running, 0.0) == "0 of 0 jobs done (2 more are stored)"
     plan = schedule_of(*JOBS)

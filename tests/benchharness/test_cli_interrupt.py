@@ -153,11 +153,12 @@ def test_a_run_blocked_in_a_library_can_be_terminated(tmp_path, numbers):
         while not (tmp_path / "storing").exists():
             assert process.poll() is None, process.communicate()
             time.sleep(0.02)
-        time.sleep(0.5)  # it asks for the lock
+        time.sleep(0.5)  # gives the process time to request the lock
         for number in numbers:
             process.send_signal(number)
-            while is_pending(process.pid, number):  # of two alike that wait, one would be left
+            # Two pending signals of the same kind would be merged into one.
+            while is_pending(process.pid, number):
                 time.sleep(0.02)
-        _, err = process.communicate(timeout=60)  # ends although the lock is still held
+        _, err = process.communicate(timeout=60)  # the process ends although the lock is still held
     assert process.returncode == 128 + numbers[-1]
     assert err.endswith("bench: the process did not stop by itself and was ended by force.\n")

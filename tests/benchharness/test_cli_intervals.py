@@ -42,7 +42,7 @@ def test_leaderboard_json_has_confidence_intervals_for_every_score(bench, stored
         assert found["seeds"]["high"] == pytest.approx(min(1.0, seeds.high))
         assert found["both"]["low"] <= found["examples"]["low"]
         assert found["reason"] == ""
-        assert entry["ranks"] is None  # eight tasks of the suite are missing
+        assert entry["ranks"] is None  # eight tasks of the suite have no results
 
 
 def test_confidence_intervals_are_deterministic(bench, stored):
@@ -93,7 +93,8 @@ def test_selection_gain_includes_example_noise_if_examples_are_read(bench, store
     with open_store("board.sqlite") as store:
         for rate in ("1e-5", "2e-5", "3e-5", "4e-5"):
             settings = {"learning_rate": Setting(value=float(rate), source="--set")}
-            own = set(draw.sample(range(160), 40))  # that all seeds of a point have wrong
+            # Rows that all seeds of a setting predict wrongly.
+            own = set(draw.sample(range(160), 40))
             for seed in range(3):
                 wrong = own | set(draw.sample(range(160), 2))
                 run = made("swept", "glue/rte", seed, wrong, settings=settings, is_sweep=True)

@@ -40,7 +40,7 @@ def db(tmp_path: Path) -> str:
     return path
 
 
-# lists
+# Lists.
 
 
 def test_short_task_name_is_resolved_among_the_tasks_of_stored_runs(db: str) -> None:
@@ -194,7 +194,7 @@ def test_model_name_with_control_characters_is_escaped(db: str) -> None:
     assert call_json("show", "runs", "--db", db)[3]["model"] == HOSTILE
 
 
-# show
+# Details of a single run, model, task or suite.
 
 
 def test_show_run_has_scores_settings_cost_and_provenance(db: str) -> None:
@@ -274,7 +274,7 @@ def test_show_recipe_prints_each_value_with_its_source() -> None:
         call("show", "recipe", "roberta")
 
 
-# printing
+# Formats of the output.
 
 
 def test_printed_details_omit_empty_values() -> None:

@@ -67,7 +67,7 @@ def test_plan_json_has_the_seeds_needed_for_another_power_and_alpha(bench, store
     assert found["systems"] == ["good:bert:float32", "bad:bert:float32"]
     assert (found["alpha"], found["power"]) == (0.01, 0.95)
     assert set(found["tasks"]) == {"glue/rte"}
-    assert found["tasks"]["glue/rte"]["seeds_needed"] == 13  # of a two-sided t-test
+    assert found["tasks"]["glue/rte"]["seeds_needed"] == 13  # the number for a two-sided t-test
 
 
 @pytest.mark.parametrize(

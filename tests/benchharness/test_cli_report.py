@@ -131,7 +131,7 @@ def test_unknown_suite_exits_with_2_and_a_suggestion(board, command):
     assert "Did you mean 'glue'?" in ended.err
 
 
-# runs of a plugin that is not loaded
+# Runs that need a plugin that is not loaded.
 
 NEEDED = (
     "the runs of the suite mine need the plugin irony.py: load its file with --plugin, or install "
@@ -261,7 +261,7 @@ def test_report_of_another_database_is_kept_and_mentioned(bench):
         assert f"bench: {kept} {other}.\n" in ended.err
         assert "of x.db" in other.read_text(encoding="utf-8")
         assert Path("x.html").read_bytes() == first
-    # A database and its report can be moved together.
+    # Move the database and its report together to another folder.
     for name in ("x.sqlite", "x.html"):
         Path("moved").mkdir(exist_ok=True)
         Path(name).rename(f"moved/{name}")

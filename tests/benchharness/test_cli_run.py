@@ -222,7 +222,7 @@ def test_dry_run_as_json_has_the_jobs_to_run_and_their_estimates(bench, fake_job
     plan = json.loads(bench(*RUN, "--dry-run", "--json").out)
     assert [(job["seed"], job["to_run"]) for job in plan["jobs"]] == [(1, False), (2, True)]
     assert plan["jobs"][0]["about_seconds"] is None
-    # The stored run took two seconds.
+    # The estimate is the time of the stored run, two seconds.
     assert plan["jobs"][1]["about_seconds"] == 2.0
 
 

@@ -185,7 +185,7 @@ def test_error_messages_about_metrics_and_curves_have_no_local_path(bench, store
         raise ForeignCodeError(f"the metric {said}.")
 
     finished = [run for run in runs(stored) if isinstance(run, Result) and run.job.kind == "model"]
-    with open_store("board.sqlite") as store:  # a row to compare with
+    with open_store("board.sqlite") as store:  # a second leaderboard entry, for comparisons
         facts = {"model": "another", "weights": "others"}
         store.add_results(replace(run, job=replace(run.job, **facts)) for run in finished)
     place = f"{stored}/my scripts/m.py"

@@ -30,49 +30,49 @@ HELP = "--help`."
         ),
         (
             ("run", "--model", "tiny", "--learning-rate", "1e-4"),
-            "`--learning-rate 1e-4` is `--set learning_rate=1e-4` here.",
+            "use `--set learning_rate=1e-4` instead of `--learning-rate 1e-4`.",
         ),
-        (("run", "--lr=1e-4"), "`--lr=1e-4` is `--set learning_rate=1e-4` here."),
-        ((*RUN, "--tasks", "cola,rte"), "`--tasks cola,rte` is `--task cola,rte` here."),
-        ((*RUN, "--tasks", "glue"), "`--tasks glue` is `--suite glue` here."),
+        (("run", "--lr=1e-4"), "use `--set learning_rate=1e-4` instead of `--lr=1e-4`."),
+        ((*RUN, "--tasks", "cola,rte"), "use `--task cola,rte` instead of `--tasks cola,rte`."),
+        ((*RUN, "--tasks", "glue"), "use `--suite glue` instead of `--tasks glue`."),
         (
             ("export", "--tasks=rte"),
-            "`--tasks=rte` is `--task rte` here.",
+            "use `--task rte` instead of `--tasks=rte`.",
         ),
         (
             (*RUN, "--output_path", "my results"),
-            "`--output_path 'my results'` is `--db 'my results/leaderboard.sqlite'` here.",
+            "use `--db 'my results/leaderboard.sqlite'` instead of `--output_path 'my results'`.",
         ),
         (
             (*RUN, "--output-path"),
-            "`--output-path` is `--db VALUE/leaderboard.sqlite` here.",
+            "use `--db VALUE/leaderboard.sqlite` instead of `--output-path`.",
         ),
         (
             (*RUN, "--batch_size", "16"),
-            "`--batch_size 16` is `--set batch_size=16` here.",
+            "use `--set batch_size=16` instead of `--batch_size 16`.",
         ),
         (
             (*RUN, "--batch_size", "auto"),
             (
-                "`--batch_size auto` is `--set batch_size=VALUE` here, where VALUE is a whole "
-                "number that is at least 1, but 'auto' is not."
+                "use `--set batch_size=VALUE` instead of `--batch_size auto`: VALUE must be a "
+                "whole number that is at least 1, but 'auto' is not."
             ),
         ),
         (
             (*RUN, "--learning_rate", "2e-5", "--seeds", "1"),
-            "`--learning_rate 2e-5` is `--set learning_rate=2e-5` here.",
+            "use `--set learning_rate=2e-5` instead of `--learning_rate 2e-5`.",
         ),
         (
             (*RUN, "--num_train_epochs", "3"),
-            "`--num_train_epochs 3` is `--set epochs=3` here.",
+            "use `--set epochs=3` instead of `--num_train_epochs 3`.",
         ),
         (
             (*RUN, "--max-seq-length", "128"),
-            "`--max-seq-length 128` is `--set max_tokens=128` here.",
+            "use `--set max_tokens=128` instead of `--max-seq-length 128`.",
         ),
         (
             (*RUN, "--learning_rate", "--seeds", "1"),
-            "`--learning_rate` is `--set learning_rate=VALUE` here.",
+            "use `--set learning_rate=VALUE` instead of `--learning_rate`.",
         ),
         (
             ("report", "--learning_rate", "2e-5"),
@@ -127,7 +127,8 @@ def options() -> list[tuple[str, str]]:
         (name, param.opts[0])
         for name, command in loaded.items()
         for param in command.params
-        if param.opts[0] in NOT_TEXT and not param.secondary_opts  # no flag, as of bench report
+        # Not a flag, unlike the option of the same name of `bench report`.
+        if param.opts[0] in NOT_TEXT and not param.secondary_opts
     ]
 
 
@@ -146,7 +147,8 @@ def test_an_invalid_option_value_is_an_error_of_one_sentence(
     words = ("a", "b") if command in ("compare", "plan") else ()
     task = ("a.json", "--task", "glue/rte") if command == "score" else ()
     ended = bench(*command.split(), *model, *words, *task, option, "no such value")
-    if command == "score" and option == "--split":  # any name, which the task is asked for
+    # The parser accepts any name; the task rejects unknown splits later.
+    if command == "score" and option == "--split":
         return
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.startswith(f"bench: {option}: ")

@@ -201,7 +201,7 @@ def test_killed_conversion_leaves_no_partial_files(snapshot: Path) -> None:
     with start(snapshot, "slowly") as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "half\n"
-        waits = start(snapshot)  # for the one that is not killed yet
+        waits = start(snapshot)  # waits for the other process, which is killed below
         time.sleep(1)
         assert not kept_of(snapshot).exists()
         os.kill(process.pid, signal.SIGKILL)

@@ -76,7 +76,7 @@ class _Operations(TorchDispatchMode):
     ) -> Any:
         kwargs = kwargs or {}
         if not self._count(func.overloadpacket, args):
-            with self:  # what is made of other operations is counted as those
+            with self:  # for a composite operation, count the operations that it consists of
                 whole = func.decompose(*args, **kwargs)
             if whole is not NotImplemented:
                 return whole

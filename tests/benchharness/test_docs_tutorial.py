@@ -26,7 +26,7 @@ def test_the_tutorial_turns_a_csv_file_into_a_pipeline_in_three_commands(bench, 
         assert program == "bench"
         if words[0] == "run":
             words += ["--device", "cpu", "--no-baselines", "--set", "epochs=1"]
-        elif words[0] == "model":  # one epoch has taught it nothing
+        elif words[0] == "model":  # after one epoch, the model has learned nothing
             words += ["--collapsed-too"]
         ended = bench(*words)
         assert ended.code == 0, ended.err

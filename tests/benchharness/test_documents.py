@@ -56,7 +56,7 @@ def parts(features: TagFeatures, tokenizer: Any) -> list[tuple[str, str, str]]:
     """Return the text before the sentence, the sentence and the text after it, for each row."""
     found = []
     for first, last in zip(features.starts, features.starts[1:], strict=False):
-        ids = features.token_ids[first:last][1:-1]  # between [CLS] and [SEP]
+        ids = features.token_ids[first:last][1:-1]  # without [CLS] and [SEP]
         is_own = (
             np.full(len(ids), True) if features.read is None else features.read[first:last][1:-1]
         )
@@ -87,7 +87,7 @@ def test_left_context_gets_the_tokens_that_right_context_leaves_and_vice_versa()
     tokenizer = make_tokenizer("wordpiece")
     features = encode_in_documents(_untagged(document), tokenizer, Limits(max_tokens=11))
     found = [tuple(p.replace(" ", "") for p in row) for row in parts(features, tokenizer)]
-    assert found == [  # nine tokens beside the two special ones
+    assert found == [  # each row has nine tokens and two special tokens
         ("", "ab", "cdefghi"),
         ("b", "cdefgh", "ik"),
         ("efgh", "ik", "lmn"),
@@ -132,12 +132,13 @@ def test_words_of_the_document_context_are_neither_targets_nor_predicted(
     flat = np.concatenate([row[:n] for row, n in zip(table, features.lengths, strict=True)])
     assert (flat >= 0).tolist() == (features.words >= 0).tolist()
     logits = np.eye(len(NER.tags), dtype=np.float32)[np.maximum(flat, 0)]
-    logits[flat < 0] = np.eye(len(NER.tags))[3]  # of the words around it: wrong, and not read
+    # Context words get wrong logits, which must be ignored.
+    logits[flat < 0] = np.eye(len(NER.tags))[3]
     predictions = decode(logits, features, examples, NER)
     assert [p.tags for p in predictions] == [e.tags for e in examples]
 
 
-def test_cached_states_in_documents_are_only_those_of_the_sentence(
+def test_cached_states_contain_no_states_of_the_surrounding_document(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """The head reads the same rows as without documents, but their states include the context."""
@@ -157,7 +158,7 @@ def test_cached_states_in_documents_are_only_those_of_the_sentence(
     assert torch.is_tensor(network.encoder.tables[0])
 
 
-# Where documents begin
+# Boundaries of documents.
 
 
 FILE = """-DOCSTART- -X- O O
@@ -196,7 +197,7 @@ def test_document_boundaries_change_their_digest_but_not_the_row_fingerprint(tmp
     assert begun[0].document == read_train(tmp_path / "one", FILE)[0].document
 
 
-# Whole jobs
+# Complete jobs.
 
 
 def plan(data: str = "mini", **texts: str) -> Job:

@@ -61,7 +61,7 @@ def test_features_of_every_head_type_are_loaded_from_the_cache_without_encoding(
     made = encode(task, tokenizer, rows)
     (file,) = folder.iterdir()
     written = file.stat().st_mtime_ns
-    # No tokenizer is needed any more: the class of this one is all that is looked at.
+    # The cache needs only the class of the tokenizer, so an empty object is enough.
     empty = object.__new__(type(tokenizer))
     assert_same(encode(task, empty, rows), made)
     assert file.stat().st_mtime_ns == written

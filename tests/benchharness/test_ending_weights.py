@@ -127,7 +127,7 @@ def test_weight_average_of_a_short_run_is_over_all_of_its_evaluations():
     torch.testing.assert_close(weights_of(network), mean, atol=1e-7, rtol=1e-6)
 
 
-# restart
+# Resuming from a saved state.
 
 
 class StoppedError(Exception):
@@ -195,7 +195,7 @@ def test_training_with_checkpoint_selection_resumes_bit_for_bit(
         fit(stopped, lambda: {"x": 0.5}, stop, value=look)
     state = through_files(stopped.state(), tmp_path / "state")
     again = begin(make_network(), RECIPES[name])
-    torch.rand(3)  # what a new process draws before it restores must not matter
+    torch.rand(3)  # random numbers that a new process draws before it restores must have no effect
     again.restore(state)
     fit(again, lambda: {"x": 0.5}, value=VALUES.__getitem__)
     assert torch.equal(weights_of(again.network), weights_of(expected.network))

@@ -104,10 +104,11 @@ def test_worker_output_that_is_not_progress_is_ignored():
 
 def test_log_of_a_failure_is_cut_to_its_last_bytes_and_keeps_library_output():
     (outcome,), seen = run([make_job("babble")])
-    # What is said on stdout is read at any time between what is said on stderr.
+    # The banner is printed to stdout, so its position among the lines of stderr varies.
     errors = outcome.details.replace("a library's banner\n", "")
     assert errors.endswith("noise 19999 \x1b[31mÿ\nthe last words\n")
-    cut = len("\ufffd".encode()) - 1  # what stands for a character of which the rest is cut off
+    # A character that is cut in two is replaced by U+FFFD, which has more bytes.
+    cut = len("\ufffd".encode()) - 1
     assert len(outcome.details.encode()) <= process.LOG_BYTES + cut
     assert len(seen) == 2
 

@@ -182,7 +182,7 @@ def test_every_text_classification_family_of_transformers_is_tested():
     assert {*READ, *REFUSED, *NOT_MADE} == set(CLASSIFYING)
 
 
-# What only a trial tells.
+# Properties of a network that are found by a trial forward pass.
 
 
 def test_an_unregistered_decoder_is_detected_as_causal(tmp_path: Path):
@@ -257,7 +257,7 @@ def test_the_text_embedding_of_a_decoder_is_its_last_state(family: str, tmp_path
     assert zero_shot_recipe("beir/scifact", spec).settings["pooling"].value == "last"
 
 
-# Rows that are computed without padding.
+# Rows that are grouped by length and computed without padding.
 
 
 @pytest.mark.parametrize("family", ["convbert", "fnet", "funnel", "nystromformer", "yoso"])
@@ -300,7 +300,7 @@ def test_network_whose_forward_takes_no_attention_mask_is_called_without_a_mask(
     assert states[..., 0].tolist() == [[5, 7], [12, 0]]
 
 
-# Texts of a decoder.
+# Inputs of decoders.
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,8 @@ def test_a_run_is_scored_and_reported_without_the_folder_of_an_extension(
 def test_each_extension_has_its_own_code_tests_and_documentation(extension: Extension) -> None:
     """Check its folders of code and tests, and its line on the architecture page."""
     for name in extension.commands:
-        if place := commands()[name].place:  # it is empty for a group such as `bench db`
+        # `place` is empty for a group of commands such as `bench db`.
+        if place := commands()[name].place:
             assert place.startswith(f"{extension.package}.")
             load_command(name)
     for module in extension.suites:
@@ -176,7 +177,7 @@ def test_core_modules_do_not_mention_features_of_extensions() -> None:
     assert found == set()
 
 
-# A package of somebody's own.
+# A third-party package.
 
 MINE = """
 from benchharness.extension import MEASURE, Command, Extension
@@ -340,7 +341,7 @@ class Lines:
 def test_third_party_package_adds_a_suite_an_engine_and_a_logger(tmp_path: Path) -> None:
     site = tmp_path / "site"
     write_package(site, "mine_whole", first=WHOLE, tasks=TASKS, parts=PARTS)
-    # Other tests may have left plugins in the environment.
+    # Other tests may have left plugins in this environment variable.
     without_plugins = {name: value for name, value in os.environ.items() if name != VARIABLE}
     at = {"env": without_plugins | {"PYTHONPATH": str(site)}, "cwd": tmp_path}
     words = ("run", "--model", "majority", "--suite", "mine", "--data", "mini", "--no-baselines")
@@ -352,11 +353,11 @@ def test_third_party_package_adds_a_suite_an_engine_and_a_logger(tmp_path: Path)
     assert "1 stored already" in ended((*BENCH, *words), **at).stdout
     board = ended((*BENCH, "leaderboard", "--suite", "mine"), **at)
     assert "My RTE" in board.stdout
-    # A change of its code makes its runs other ones, as with a plugin.
+    # After a change of the package's code, its stored runs no longer count as finished.
     tasks = site / "mine_whole" / "tasks.py"
     tasks.write_text(f"{tasks.read_text()}# changed\n")
     assert "1 stored already" not in ended((*BENCH, *words), **at).stdout
-    # Without the package its suite is unknown, and the store is still read.
+    # Without the package, its suite is unknown, but its stored runs are still listed.
     alone = ended((*BENCH, "show", "runs", "--json"), env=without_plugins, cwd=tmp_path)
     assert "mine/rte" in alone.stdout, alone.stderr
 

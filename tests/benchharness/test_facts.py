@@ -125,7 +125,7 @@ def test_reproduction_command_disables_the_settings_that_its_job_disabled(
 
 
 def test_job_that_overrides_settings_without_disabling_any_has_no_disabled_settings() -> None:
-    (job,) = planned(None, epochs="2", layer_decay="1")  # BERT's has none
+    (job,) = planned(None, epochs="2", layer_decay="1")  # BERT's recipe has no layer_decay
     assert job.off == {}
 
 

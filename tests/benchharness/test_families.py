@@ -62,7 +62,8 @@ def test_every_family_trains_and_predicts_with_every_head_type(
     before = {n: w.detach().clone() for n, w in encoder.network.named_parameters()}
     fit(begin_task(task, network, features, examples, RECIPE), dict)
     moved = [n for n, w in encoder.network.named_parameters() if not torch.equal(w, before[n])]
-    assert len(moved) > 0.7 * len(before)  # Longformer has weights for global attention only
+    # Some weights of Longformer serve only global attention and do not move.
+    assert len(moved) > 0.7 * len(before)
     logits = predict(network, features, CPU, lambda _: None)
     predictions = head.decode(logits, features, examples, task)
     assert [p.id for p in predictions] == [e.id for e in examples]

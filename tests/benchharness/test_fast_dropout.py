@@ -42,7 +42,8 @@ class EveryNumber:
     def __init__(self, _seed: int) -> None: ...
 
     def random_raw(self, count: int) -> np.ndarray:
-        mixed = np.arange(4 * count) * 40503  # odd: each of 65536 comes once in a row of so many
+        # The factor is odd, so each of the 65536 numbers occurs once in 65536 draws.
+        mixed = np.arange(4 * count) * 40503
         return mixed.astype(np.uint16).view(np.uint64)
 
 
@@ -69,7 +70,7 @@ def test_fast_attention_dropout_preserves_the_mean(
     monkeypatch.setattr("numpy.random.SFC64", EveryNumber)
     packing = Packing.of_lengths(np.full(64, 256), 256, torch.device("cpu"))
     value = torch.ones(64 * 256, 1, 8, requires_grad=True)
-    same = torch.zeros(64 * 256, 1, 8)  # all tokens are seen alike
+    same = torch.zeros(64 * 256, 1, 8)  # equal keys, so that attention is uniform over all tokens
     attended = attend(same, same, value, Attention(packing=packing, scale=1.0, rate=rate)).double()
     assert attended.mean().item() == pytest.approx(1, abs=1e-4)
 

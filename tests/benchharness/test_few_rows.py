@@ -56,7 +56,7 @@ def test_small_custom_data_get_the_recipe_for_few_rows_and_the_plan_says_so(tmp_
     ],
     ids=["recipe", "epochs", "steps", "shots", "limit"],
 )
-def test_recipe_or_length_that_the_user_has_chosen_wins(
+def test_chosen_recipe_or_training_length_is_kept_for_few_rows(
     words: tuple[str, ...], options: dict[str, object], tmp_path: Path
 ) -> None:
     found = own_plan(tmp_path, 80, *words, **options)
@@ -65,7 +65,7 @@ def test_recipe_or_length_that_the_user_has_chosen_wins(
     assert FEW_ROWS not in " ".join(found.notes).partition("takes only")[0]
 
 
-def test_chosen_epochs_give_the_same_job_key_as_the_recipe_that_has_them(tmp_path: Path) -> None:
+def test_recipes_default_epochs_as_a_setting_give_the_job_key_of_the_recipe(tmp_path: Path) -> None:
     """Runs that were stored before the choice existed are found again."""
     paper = own_job(tmp_path, 80, recipe="paper")
     assert own_job(tmp_path, 80, "epochs=6").key == paper.key
@@ -98,7 +98,9 @@ def test_settings_of_the_user_override_the_recipe_for_few_rows(tmp_path: Path) -
     assert {each.recipe for each in sweep} == {FEW_ROWS}
 
 
-def test_settings_that_the_recipe_for_few_rows_excludes_keep_the_models_own(tmp_path: Path) -> None:
+def test_setting_that_is_incompatible_with_the_recipe_for_few_rows_keeps_the_models_own_recipe(
+    tmp_path: Path,
+) -> None:
     """A batch of 16 rows cannot have 32 micro-batches, but one of the model's own recipe can."""
     job = own_job(tmp_path, 80, "accumulation=32")
     assert (job.recipe, job.values["batch_size"]) == ("paper", 32)
@@ -143,7 +145,7 @@ def test_warning_about_few_steps_names_the_models_if_there_are_several(tmp_path:
     assert note.startswith("reviews: training other on 160 rows takes only 15 steps")
 
 
-# Small encoders.
+# Learning rates of small encoders.
 
 
 def encoder(folder: Path, size: int, family: str = "bert") -> ModelSpec:

@@ -280,7 +280,7 @@ def test_bench_check_lists_collapsed_seeds_in_all_its_outputs(
         assert "RTE: seeds 1, 2 collapsed" in Path(name).read_text()
 
 
-# The score of a suite, one of whose tasks has collapsed.
+# Score of a suite in which the runs of one task have collapsed.
 
 
 @pytest.fixture
@@ -341,7 +341,7 @@ def test_notebook_table_marks_an_overall_score_that_includes_collapsed_runs(aver
         assert len(re.findall(r"65\.0!", shown)) == 1
 
 
-# Formats of exports.
+# Export formats.
 
 
 @pytest.mark.parametrize("form", Format)
@@ -379,7 +379,8 @@ def test_a_model_card_ignores_collapsed_runs_that_it_does_not_list(bench: Any, h
     with open_store(HUB) as store:
         for model in ("stuck", "fine"):
             store.add_results([made(model, "glue/wnli", 1, {1}, data="hub")])
-        store.add_results([collapsed("fine")])  # on mini
+        # A collapsed run on mini data, which the card does not list.
+        store.add_results([collapsed("fine")])
     for form in CARDS:
         words = ("export", "--format", form, "--db", HUB)
         for which in (("--model", "stuck", "--task", "glue/wnli"), ("--model", "fine")):
@@ -389,7 +390,7 @@ def test_a_model_card_ignores_collapsed_runs_that_it_does_not_list(bench: Any, h
         assert bench(*words, "--model", "stuck").code == 2
 
 
-# From Python.
+# Results in Python.
 
 FRAMES: Mapping[str, Callable[[], Any]] = {
     "runs": lambda: [*bh.runs(DB)["flags"]],
@@ -413,10 +414,10 @@ FRAMES: Mapping[str, Callable[[], Any]] = {
 }
 """Functions and classes of the Python API that return scores of stored runs."""
 
-TRAINED = {"model", "predict", "run"}  # in the test of a trained run
-LOGGED = {"BenchCallback"}  # in the test of what it logs
+TRAINED = {"model", "predict", "run"}  # covered by the test with a trained run
+LOGGED = {"BenchCallback"}  # covered by the test of its log messages
 SAME_AS = {"which": "Choice", **of_extensions({"paper": {"paper": "Results"}})}
-PLAIN = {"BenchError", "__version__", "load", "published"}  # no number of a run
+PLAIN = {"BenchError", "__version__", "load", "published"}  # have no scores of stored runs
 PLAIN |= of_extensions(
     {
         "estimator": {
@@ -471,7 +472,7 @@ def test_callback_warns_about_a_collapsed_checkpoint(
     assert "glue/rte: constant predictions (2 of 2 runs)" in caplog.text
 
 
-# Trackers, and what is said of a job at its end.
+# Trackers, and the final message of a job.
 
 
 @pytest.mark.parametrize("name", places("loggers"))
@@ -496,7 +497,7 @@ def test_final_message_of_a_job_has_the_flags_of_its_score() -> None:
     assert ending(collapsed("stuck")) == "accuracy 0.500 (! constant predictions) in 12 s"
 
 
-# Parts of the page.
+# Templates of the report page.
 
 OTHERS = {"anchor", "title", "data", "entries", "first"}
 
@@ -610,8 +611,8 @@ PARTS: Mapping[str, str] = {
 HELD = {"predictions.html.j2": "report predictions", "prediction.html.j2": "report predictions"}
 """Templates of other pages, with the commands that write them."""
 
-FRAME = {"page.html.j2", "runs.html.j2"}  # around the parts
-PUBLISHED = {"reproduction.html.j2"}  # on official data, below
+FRAME = {"page.html.j2", "runs.html.j2"}  # contain other templates, but no scores themselves
+PUBLISHED = {"reproduction.html.j2"}  # needs official data; tested below
 
 
 def test_every_part_of_the_report_page_has_the_flags_of_scores(bench: Any, here: Path) -> None:
@@ -643,7 +644,7 @@ def test_collapsed_score_is_marked_in_the_comparison_with_published_ones() -> No
     assert '<td class="number">50.0!</td>' in written
 
 
-# A run that is really trained.
+# A run with real training.
 
 
 def test_collapsed_run_is_flagged_in_every_output_after_real_training(bench: Any) -> None:

@@ -94,7 +94,7 @@ def test_tokenizer_incompatible_with_its_model_is_an_error_before_workers_start(
     bench, tmp_path: Path, listed: bool
 ):
     folder = save_checkpoint(tmp_path / "small", vocab_size=100)
-    if listed:  # as tokenizers with probabilities have their tokens
+    if listed:  # unigram tokenizers store their vocabulary as a list of tokens with probabilities
         file = folder / "tokenizer.json"
         content = json.loads(file.read_text())
         content["model"]["vocab"] = [[word, -1.0] for word in content["model"]["vocab"]]
@@ -139,7 +139,7 @@ def test_stored_run_has_the_unused_pooling_mode_of_its_checkpoint(bench, tmp_pat
     assert "stated_pooling: lasttoken" in bench("show", key, "--db", "b.sqlite").out
 
 
-@pytest.mark.filterwarnings("ignore")  # of peft's
+@pytest.mark.filterwarnings("ignore")  # warnings of the library peft
 def test_error_about_an_adapter_folder_has_a_working_merge_command(tmp_path: Path):
     """Run the command of the error message, if peft is installed."""
     peft = pytest.importorskip("peft")

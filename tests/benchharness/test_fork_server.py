@@ -88,7 +88,7 @@ def test_forked_worker_leads_a_session_and_returns_its_exit_status(
     assert fork.stdin
     assert fork.stdout
     assert fork.stderr
-    fork.stdin.close()  # no job: json says so
+    fork.stdin.close()  # without a job on stdin, the JSON parser raises an error
     assert fork.wait() == fork.poll() == 1
     assert b"JSONDecodeError" in fork.stderr.read()
     assert fork.stdout.read() == b""
@@ -176,7 +176,8 @@ def test_forked_workers_are_killed_with_their_server(server: ForkServer, tmp_pat
 def test_forked_worker_has_no_pid_if_its_server_ended_before_the_fork(
     server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fork_server, "COMMAND", (sys.executable, "-c", ""))  # ends at once
+    # A server that ends at once.
+    monkeypatch.setattr(fork_server, "COMMAND", (sys.executable, "-c", ""))
     fork = begin(server, tmp_path / "result.json")
     assert fork.wait() == -signal.SIGKILL
     with pytest.raises(ProcessLookupError):
@@ -325,7 +326,7 @@ def test_requests_to_the_fork_server_fit_in_one_datagram() -> None:
     assert len(json.dumps(words)) * 2 < LARGEST_MESSAGE
 
 
-# Servers that hang or are killed: fake workers, because nothing is to be computed.
+# Fork servers that hang or are killed. Their workers are fake, because they compute nothing.
 
 SENTENCE = "is started again, because the process from which workers are forked hangs or was killed"
 
@@ -529,5 +530,5 @@ def test_pipe_with_a_number_above_1024_can_be_awaited() -> None:
         assert is_readable(reader, None)
         assert reader.read(1) == b"x"
         os.close(writer)
-        assert is_readable(reader, 10)  # closed
+        assert is_readable(reader, 10)  # a closed pipe counts as readable
         assert reader.read(1) == b""

@@ -88,7 +88,7 @@ def test_fused_norm_states_and_gradients_equal_those_of_torch(
     gradients = torch.autograd.grad([s for s, _ in read], leaves, [f for _, f in read])
 
     exact = [leaf.detach().double().requires_grad_() for leaf in leaves]
-    # The linear layer's bias is in the product, once for each token.
+    # `exact[0]` already includes the linear layer's bias, so the bias is added with the value 0.
     rest = exact[4] - exact[4].detach()
     expected = functional.layer_norm(exact[0] + rest + exact[1], (SIZE,), *exact[2:4], EPS)
     total = torch.stack([f.double() for _, f in read]).sum(0)
@@ -161,7 +161,7 @@ def test_fused_norms_draw_equal_dropout_in_recomputed_layers(
         if again:
             checkpoint_activations(training.network)
         (task,) = training.tasks
-        for _ in range(2):  # each pass draws anew
+        for _ in range(2):  # each backward pass draws new dropout masks
             torch.manual_seed(len(gradients) % 2)
             training._gradients(task, training.parts_of(task, shortest(task)))
             gradients.append(gradients_of(training.network))

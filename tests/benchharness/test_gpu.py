@@ -77,7 +77,7 @@ def test_attention_kernels_drop_the_requested_share_of_probabilities(dtype: torc
     zeros, ones = torch.zeros_like(query), torch.ones_like(value)
     formula = Attention(packing=packing, scale=1.0, rate=0.1)
     kept, again = (cuda.attend(zeros, zeros, ones, formula)[:, :, 0].float() for _ in range(2))
-    long = kept[:150]  # of 150 probabilities each
+    long = kept[:150]  # each value is a mean over 150 probabilities
     assert abs(float(long.mean()) - 1.0) < 0.02
     assert abs(float(long.std()) - (0.1 / 0.9 / 150) ** 0.5) < 0.01
     assert not torch.equal(kept, again)
@@ -101,8 +101,8 @@ def begin(
 )
 def test_training_step_does_not_synchronize_the_gpu(precision: str, recipe: Recipe) -> None:
     training = begin(precision, dropout=0.1, recipe=recipe)
-    training.step()  # libraries make what they need
-    with warnings.catch_warnings():  # torch says once that it does not see all
+    training.step()  # libraries initialize themselves in the first step
+    with warnings.catch_warnings():  # torch warns that it does not detect every synchronization
         warnings.filterwarnings("ignore", "Synchronization debug mode")
         torch.cuda.set_sync_debug_mode("error")
     try:

@@ -88,7 +88,8 @@ def test_recording_a_cuda_graph_changes_no_random_state_or_gradients(
         (task,), weights = training.tasks, training.weights
         (part,) = training.parts_of(task, np.arange(5))
         weights[0].grad = torch.ones_like(weights[0])
-        weights.append(nn.Parameter(torch.ones(1)))  # which no part reaches
+        # A weight that gets no gradient from any micro-batch.
+        weights.append(nn.Parameter(torch.ones(1)))
         state, graphs = torch.get_rng_state(), cast("Any", training._graphs)
         graphs._record(part, training.network, task.targets, task.loss)
         assert torch.equal(torch.get_rng_state(), state)
@@ -119,7 +120,7 @@ def test_padding_of_packed_rows_gives_few_sizes_and_little_extra_work() -> None:
     assert sum(tails) / lengths.sum() < 0.07
 
 
-# Casts of all weights at once.
+# All weights are cast at once.
 
 
 @pytest.mark.parametrize(
@@ -213,7 +214,7 @@ def accumulator(weight: Any) -> Any:
     return weight.view_as(weight).grad_fn.next_functions[0][0]
 
 
-# The kernels, as far as their arguments: without a GPU nothing computes them.
+# Arguments of the attention kernels, which cannot run without a GPU.
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -244,7 +245,8 @@ def test_attention_kernels_get_correct_arguments_and_no_length_above_the_number_
     offsets, longest = ((len(lengths) + 2,), torch.int32), min(32, known.tokens)
     reach = window and window - 1
     sides = {"window_size_left": reach, "window_size_right": reach} if is_flash else {}
-    # Sums are kept for the backward pass; with Flash a mask would be, to debug with.
+    # `not is_flash`: the other kernel returns sums for the backward pass; FlashAttention's flag in
+    # this position would return a debugging mask.
     rest = [longest, 0.1, is_causal, not is_flash, {"scale": 0.5} | sides]
     assert told == [[offsets, offsets, most, *rest] for most in (longest, 1)]
 

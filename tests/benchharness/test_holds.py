@@ -95,7 +95,7 @@ def test_a_lock_is_held_until_all_processes_that_inherited_it_have_ended(tmp_pat
     descriptor = first.descriptor(JOB)
     assert descriptor is not None
     worker = subprocess.Popen(("sleep", "60"), pass_fds=[descriptor])
-    os.close(descriptor)  # as the kernel does where the driver is killed
+    os.close(descriptor)  # the kernel closes it when the driver is killed
     assert not second.take(JOB)
     worker.kill()
     worker.wait()

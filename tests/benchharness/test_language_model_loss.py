@@ -44,7 +44,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 @pytest.fixture
 def encoder(folder: Path) -> Encoder:
     found = load_encoder(str(folder), None, seed=1)
-    found.network.eval()  # no dropout: two passes are to be the same
+    found.network.eval()  # without dropout, two forward passes give the same result
     return found
 
 
@@ -89,7 +89,8 @@ def test_total_loss_is_the_weighted_sum_of_task_and_language_model_loss(
     inputs = inputs_of(encoder, head)
     network.training = False
     logits = network(**inputs)
-    assert logits.shape == (2, 1 if task is STSB else 2)  # in prediction no loss is beside them
+    # In prediction, no loss column is appended to the logits.
+    assert logits.shape == (2, 1 if task is STSB else 2)
     network.training = True
     both = head.loss(network(**inputs), targets)
     read = pair_head._halves(inputs) if orders == "added" else inputs
@@ -97,7 +98,7 @@ def test_total_loss_is_the_weighted_sum_of_task_and_language_model_loss(
     expected = plain.loss(logits, targets) + 0.5 * beside.reshape(-1, 2).mean(0)
     torch.testing.assert_close(both, expected)
     both.sum().backward()
-    # The output layer is the embedding: words that no text has get a gradient too.
+    # The output layer is the embedding, so tokens that no text contains get a gradient too.
     unused = sorted({*range(encoder.config.vocab_size)} - set(inputs["input_ids"].ravel().tolist()))
     gradient = network.encoder.get_input_embeddings().weight.grad
     assert gradient is not None
@@ -135,14 +136,14 @@ def test_auxiliary_language_model_loss_is_the_mean_over_all_options(
     network.training = False
     with torch.no_grad():
         logits = network(**rows)
-    assert logits.shape == (5,)  # in prediction no loss is beside them
+    assert logits.shape == (5,)  # in prediction, no loss column is appended to the logits
     table = torch.full((2, 3), -torch.inf).masked_scatter(IS_ROW, logits)
     losses = language_model_losses(encoder.network, encoder.network(**rows)[0], rows)
     means = torch.stack([losses[:3].mean(), losses[3:].mean()])
     expected = plain.loss(table, torch.tensor([1, 0])) + 0.5 * means
     network.training = True
     part = Part.of(features, np.arange(2), torch.device("cpu"), terms=2, layout="padded")
-    for tokens in (10_000, 48):  # all rows at once, and two
+    for tokens in (10_000, 48):  # all rows in one part, then parts of two rows
         monkeypatch.setattr(choice, "MICRO_BATCH_TOKENS", tokens)
         both = part.side_by_side(network(**rows))
         assert both.shape == (2, 3, 2)
@@ -177,6 +178,6 @@ def test_a_job_trains_with_the_language_model_loss(folder: Path, task: Task) -> 
     again = run_job(make_job(folder, task, lm_weight="0.5"))
     assert both.evaluations[0].predictions == again.evaluations[0].predictions
     assert both.evaluations[0].predictions != plain.evaluations[0].predictions
-    # A random model's loss over some hundred words is far above a choice's between two.
+    # The language model loss of random weights is much larger than the loss of two options.
     first, other = (result.curve[-1].loss for result in (plain, both))
     assert other > first + 1

@@ -66,7 +66,8 @@ def test_planned_maximum_length_of_every_family_equals_that_of_its_encoder(
 ) -> None:
     folder = save_family(tmp_path / family, family)
     encoder = load_encoder(str(folder), None, seed=1)
-    # By the network: RoBERTa and its kin count positions from behind the padding index.
+    # Compute the limit from the network: RoBERTa and related families number positions from the
+    # padding index + 1.
     limits = [min(encoder.tokenizer.model_max_length, NO_LIMIT)]
     positions = getattr(encoder.config, "max_position_embeddings", None) or -1
     if is_unbounded(encoder.family, encoder.config.to_dict()):
@@ -129,7 +130,7 @@ def test_max_tokens_of_a_recipe_file_is_capped_at_the_limit_of_each_model(
     assert all("1024 by" in read_of(job)[1] for job in (tiny, own))
     (same,) = plan_of("tiny", max_tokens="512").jobs
     assert tiny.key == same.key
-    # Two values of a file that come to one are no sweep.
+    # Two values that the model's limit reduces to the same value are not a sweep.
     file.write_text('[default]\nmax_tokens = { value = [512, 1024], source = "ours" }\n')
     (job,) = plan_of("tiny", recipe=str(file)).jobs
     assert (job.key, job.is_sweep) == (same.key, False)
@@ -157,7 +158,7 @@ def test_a_worker_rejects_a_job_with_max_tokens_above_the_limit() -> None:
         run_job(job)
 
 
-# Rows of one's own.
+# Custom data.
 
 
 def write_long(folder: Path, rows: int = 40) -> Path:
@@ -203,7 +204,7 @@ def test_label_visible_only_at_the_end_of_a_long_text_is_learned(tmp_path: Path)
     assert scores[1]["accuracy"] < 1.0
 
 
-# Rows that lost words.
+# Truncated rows.
 
 TOKENIZER = make_tokenizer("wordpiece")
 LONG, SHORT = "the car " * 40, "the car"
@@ -246,7 +247,7 @@ def test_heads_with_windows_truncate_only_questions() -> None:
 
 def test_rows_of_exactly_the_maximum_length_are_not_truncated() -> None:
     (row,) = tokenize_ids([LONG], TOKENIZER).values()
-    room = len(row) + 2  # a token before the text, and one behind it
+    room = len(row) + 2  # one special token before the text and one after it
     assert flags_of("glue/sst2", [pair(LONG)], most=room) == [False]
     assert flags_of("glue/sst2", [pair(LONG)], most=room - 1) == [True]
 
@@ -293,7 +294,7 @@ def test_every_output_shows_the_number_of_truncated_rows_per_split(
 ) -> None:
     ran, counts = cut
     assert all(0 < lost < rows for lost, rows in counts.values())
-    assert ran.truncated[ran.keys[0]] == counts  # baselines cut nothing
+    assert ran.truncated[ran.keys[0]] == counts  # baselines truncate nothing, so they add no counts
     lost, rows = counts["glue/rte:dev"]
     said = f"{lost:,} of {rows:,} rows"
     code, out, _ = bench("show", ran.keys[0][:12], "--db", ran.db)
@@ -376,7 +377,7 @@ def test_counts_of_truncated_rte_and_boolq_rows_match_known_values(
     assert (int(found.truncated.sum()), len(examples)) == (lost, rows)
 
 
-# The longest answer.
+# Maximum length of an answer.
 
 
 def answered(head: Head, example: SpanExample, first: int, last: int) -> int:
@@ -416,7 +417,7 @@ def test_xlnet_and_funnel_recipes_set_their_maximum_answer_length() -> None:
         setting = said(model).settings["max_answer_tokens"]
         assert (setting.value, "squad.py" in setting.source) == (64, True)
     assert said("xlnet-base-cased", max_answer_tokens="30").off["max_answer_tokens"] == 30
-    # A job without it has the key that it had.
+    # For a model without this setting, the job key does not change.
     for model in ("bert", "electra-small-discriminator", "roberta-base"):
         found = resolve_recipe(find_model(model), SQUAD.name, None, {}).settings
         assert "max_answer_tokens" not in found

@@ -87,13 +87,13 @@ def test_live_file_of_a_long_job_has_a_limited_number_of_lines(tmp_path, monkeyp
     now = [0.0]
     monkeypatch.setattr("benchharness.driver.live.time.monotonic", lambda: now[0])
     with LiveFile(Watcher(), schedule_of(*JOBS, at_once=2), tmp_path) as file:
-        for step in range(1, 36_000):  # ten hours
+        for step in range(1, 36_000):  # ten hours, with one step per second
             now[0] += 1.0
             file.report(JOBS[0], replace(training(step), steps=36_000))
         assert 500 < len(live_files(tmp_path)[0].read_bytes().splitlines()) < 1500
 
 
-# Simulated runs: how right is the time left?
+# Accuracy of the estimated remaining time in simulated runs.
 
 
 @dataclass
@@ -201,7 +201,7 @@ def ratio_after(seconds, work, guess, seed):
         slots[slot] = now
     state = RunState(jobs, at_once=2)
     for at, key, progress in sorted(events, key=lambda event: event[0]):
-        if at > seconds:  # before any job has ended
+        if at > seconds:  # the first report after the time of the estimate
             return state.seconds_left(seconds) / (max(slots) - seconds)
         state.report(key, progress, at)
     raise AssertionError(seconds)
@@ -231,7 +231,8 @@ def test_remaining_time_follows_the_planned_estimate_until_the_first_step():
     assert state.seconds_left(0.0) == pytest.approx(50.0)
     state.report(jobs[0].key, Progress(phase="loading"), 0.0)
     assert state.seconds_left(4.0) == pytest.approx(46.0)
-    state.report(jobs[0].key, training(1), 100.0)  # downloads took so long, and are no pace
+    # A long download before step 1 does not count as the speed of steps.
+    state.report(jobs[0].key, training(1), 100.0)
     state.report(jobs[0].key, training(50), 100.0 + 4.9)
     assert state.running[jobs[0].key].work == pytest.approx(10.0 / 0.9)
     assert state.remaining(104.9)(jobs[0]) == pytest.approx(6.1, abs=0.1)

@@ -151,7 +151,7 @@ def test_logger_that_cannot_be_created_causes_a_warning():
 def test_a_hanging_logger_blocks_neither_the_run_nor_its_end(monkeypatch):
     monkeypatch.setattr("benchharness.loggers.LAST_SECONDS", 0.3)
     logger = Remembering(waits="begin")
-    told, warnings = listen({"slow": logger}, one_run)  # ends before the logger may go on
+    told, warnings = listen({"slow": logger}, one_run)  # returns while the logger still waits
     logger.go_on.set()
     assert len(told) == 3
     assert "was not done 0.3 seconds after the last job" in warnings[0]

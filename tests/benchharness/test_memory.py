@@ -213,7 +213,7 @@ def test_training_after_out_of_memory_gives_the_weights_of_gradient_accumulation
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="glibc's allocator alone")
 def test_trim_memory_returns_free_memory_to_the_system() -> None:
-    # Blocks below glibc's limit for pages of their own, with one in use above them all.
+    # Allocate blocks below glibc's mmap threshold; one block above all others stays in use.
     blocks = [torch.ones(25_000) for _ in range(800)]
     above = blocks.pop()
     full = resident_bytes()
@@ -233,7 +233,7 @@ def test_memory_is_trimmed_only_when_fragmentation_grows(monkeypatch: pytest.Mon
     for pages in (100, 90, 125, 126, 110, 137, 138, 80, 138):
         held[0] = pages
         freed.look()
-    # 110 was what the steps after the first time held, and is the new measure.
+    # After memory was trimmed at 126, the next measurement, 110, is the new reference.
     assert given == [126, 138, 138]
 
 

@@ -32,7 +32,7 @@ def write_checkpoint(folder: Path, **config: object) -> Path:
     return folder
 
 
-# the table
+# The table of registered models.
 
 
 @pytest.mark.parametrize("spec", MODELS.values(), ids=MODELS)
@@ -117,7 +117,8 @@ def test_registered_pretraining_flops_and_hardware_match_the_papers() -> None:
     assert MODELS["albert-xxlarge-v1"].flops == 3.1e22
     assert MODELS["bert-base-uncased"].flops == 6.4e19
     assert MODELS["distilbert-base-uncased"].hardware.startswith("8 V100 for 3.5 days")
-    # ELECTRA's own base was trained on less than the released one.
+    # The paper states the FLOPs of another base model, with fewer training steps than the released
+    # one.
     assert MODELS["electra-base-discriminator"].flops is None
 
 
@@ -171,12 +172,12 @@ def test_an_invalid_hub_name_is_an_error(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")  # where no folder has the name
+    monkeypatch.chdir(tmp_path / "here")  # a folder that contains no folder with this name
     with pytest.raises(BenchError, match="no model or checkpoint folder is called"):
         find_model(name)
 
 
-# folders
+# Folders.
 
 
 def test_model_in_a_folder_is_named_after_the_folder_and_has_its_absolute_path(
@@ -289,7 +290,7 @@ def test_damaged_checkpoint_file_is_an_error_that_names_it(
         find_model(str(folder))
 
 
-# identity
+# Identity of the weights.
 
 
 def test_weights_identity_of_a_model_with_a_pinned_commit_needs_no_hub(
@@ -339,7 +340,8 @@ def test_a_builtin_encoder_without_files_is_an_error() -> None:
         weights_identity(ModelSpec(name="huge", checkpoint="builtin:huge", builtin="huge"))
 
 
-# unpinned models: a process of its own, because the libraries read HF_* on import
+# Models without a pinned revision. They are tested in a separate process, because libraries read
+# HF_* variables when they are imported.
 
 PROGRAM = """
 import sys
@@ -391,7 +393,7 @@ def test_commit_of_a_model_is_read_from_the_cache_without_the_hub(tmp_path: Path
         assert found == f"hub:org/name@{'ab' * 20}"
 
 
-# a model of the hub at a revision
+# Hub models at a given revision.
 
 
 COMMITS = {"step1000": "a1" * 20, "step2000": "b2" * 20, "step143000": "c3" * 20}

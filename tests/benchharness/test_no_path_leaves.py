@@ -120,7 +120,8 @@ class Machine:
         self.home = root / "home" / USER
         self.db = str(self.home / "results" / "board.sqlite")
         self.data = write_rte(self.home / "glue data", 24)
-        test = [f"{n}\ttest a {n}\tb {n}" for n in range(ROWS)]  # as many as are submitted
+        # As many rows as a submission needs.
+        test = [f"{n}\ttest a {n}\tb {n}" for n in range(ROWS)]
         lines = ["index\tsentence1\tsentence2", *test, ""]
         (self.data / "RTE" / "test.tsv").write_text("\n".join(lines))
         self.encoder = save_checkpoint(self.home / "my-bert")
@@ -261,7 +262,7 @@ def reports(machine):
 
 
 def task_file(machine):
-    Path("mine.py").touch()  # beside the file, which finds it there
+    Path("mine.py").touch()  # the metric script, next to the task file that refers to it
     words = ("--data-file", machine.home / "reviews.csv", "--metric", "evaluate:mine.py,score=mine")
     machine("run", "--write-task", *words, "--out", "task.py")
 

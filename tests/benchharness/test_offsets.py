@@ -31,7 +31,7 @@ def make(name: str) -> Any:
 def is_inside(tokenizer: Any, text: str, start: int, end: int) -> bool:
     """Return whether a token crosses an edge of the answer, or its first or last word has none."""
     found = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
-    # The space before a word is often its first token's too.
+    # Exclude the space that many tokenizers include in the first token of a word.
     stretches = [
         (begin + len(text[begin:stop]) - len(text[begin:stop].lstrip()), stop)
         for begin, stop in found.offsets
@@ -202,7 +202,8 @@ def test_letters_after_a_dropped_letter_keep_their_offsets():
     raw = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
     assert tokens.ids.tolist() == raw.ids
     shown = [text[a:b] for a, b in zip(tokens.starts, tokens.ends, strict=True)]
-    # The two between 北 and 学 are dropped, and are of both.
+    # The tokenizer drops the two characters between 北 and 学, so both neighbouring tokens cover
+    # them.
     assert shown == ["他", "住", "在", "北京大", "京大学", "附", "近", "。"]
     assert answer_of(tokenizer, text, "北京大学", 3, LIMITS) == "北京大学"
 

@@ -127,7 +127,7 @@ def test_setting_orders_added_is_an_error_for_texts_with_marked_spans() -> None:
         encoded(rows_of([marked]))
 
 
-# The value of a recipe.
+# Values of `orders` in recipes.
 
 
 def settings(model: str, task: str, head: str = "pair", **overrides: str) -> dict[str, object]:
@@ -156,7 +156,7 @@ def test_setting_orders_applies_only_to_pairs_and_by_default_not_to_frozen_featu
         settings("bert-base-uncased", "glue/mrpc", orders="two")
 
 
-# Jobs.
+# Complete jobs.
 
 
 def make_job(task: str, **overrides: str) -> Job:

@@ -112,7 +112,7 @@ def test_weights_after_50_steps_of_split_batches_equal_those_of_whole_batches(
 ):
     cut, whole = (begin("mpnet", kind, plain=True) for _ in range(2))
     every = np.arange(whole.meter.items)
-    cut.recipe = having(SLOWLY, accumulation=3)  # rows that are all of one length are cut, too
+    cut.recipe = having(SLOWLY, accumulation=3)  # also cuts batches whose rows have equal lengths
     monkeypatch.setitem(training.CUT_OVERHEAD, "cpu", 0)
     assert len(cut.parts_of(cut.tasks[0], every)) > 1
     for _ in range(STEPS):

@@ -256,7 +256,8 @@ def test_packed_deberta_computes_only_relative_positions_within_the_row_length(w
         states, expected = packed(**inputs)[0], padded(**inputs)[0]
     torch.testing.assert_close(states[real], expected[real], rtol=1e-5, atol=1e-5)
     assert rows == [48 if width == 24 else 128] * 2
-    packed.train()(**inputs)[0].sum().backward()  # after positions that were made to predict
+    # The position ids that prediction has cached must also work in training.
+    packed.train()(**inputs)[0].sum().backward()
 
 
 def test_width_groups_of_packed_rows_contain_every_row_and_token_once() -> None:

@@ -21,7 +21,7 @@ from tests.helpers.plans import (
     write_rte,
 )
 
-# jobs
+# Jobs of a plan.
 
 
 def test_plan_has_one_job_per_model_task_and_seed_in_that_order() -> None:
@@ -91,7 +91,7 @@ def test_predictions_on_the_test_split_are_planned_on_request(tmp_path: Path) ->
         assert set(job.fingerprints) == {f"glue/rte:{split}" for split in expected}
 
 
-# followers
+# Tasks that the model of another task predicts.
 
 
 def test_the_glue_diagnostic_is_predicted_by_the_mnli_job() -> None:
@@ -145,7 +145,7 @@ def test_requested_glue_diagnostic_with_missing_data_is_an_error(tmp_path: Path)
         plan_jobs([TINY], [AX], str(without_ax(tmp_path)))
 
 
-# errors
+# Errors.
 
 
 def test_invalid_setting_is_reported_once_for_several_tasks() -> None:
@@ -165,7 +165,7 @@ def test_missing_data_folder_is_a_data_error() -> None:
         plan_jobs([TINY], [RTE], "no-such-folder")
 
 
-# precision
+# Precision.
 
 
 @pytest.mark.parametrize(

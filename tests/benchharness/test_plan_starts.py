@@ -136,7 +136,7 @@ def test_start_from_in_every_packaged_recipe_is_a_trained_task_and_has_a_source(
         assert line.value == "pretrained" or TASKS[str(line.value)].trained_on is None
 
 
-# A checkpoint in place of the model's own
+# Start from a checkpoint instead of the model's own weights.
 
 
 def test_start_from_a_checkpoint_replaces_the_weights_of_the_model(
@@ -165,7 +165,7 @@ def test_a_start_checkpoint_of_an_unknown_family_is_accepted() -> None:
     assert (job.model, job.weights) == ("bert-base-uncased from org/x", f"hub:org/x@{'ab' * 20}")
 
 
-# Errors
+# Errors.
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def jobs(folder: Path) -> list[Job]:
     return plan_jobs("tiny", "mine/irony", data).jobs
 
 
-# what a plugin adds
+# Objects that a plugin adds.
 
 
 def test_task_definition_in_the_documentation_has_eight_lines():
@@ -92,7 +92,7 @@ def test_task_of_a_plugin_registers_its_suite(irony: Path):
     assert SUITES["mine"].tasks == ("mine/irony",)
     assert SUITES["mine"].rule.cells == {"mine/irony": ("accuracy",)}
     assert os.environ[VARIABLE] == str(irony)
-    load_plugins([irony])  # once is enough
+    load_plugins([irony])  # loading a plugin again has no effect
 
 
 def test_plugin_models_and_metrics_in_the_documentation_can_be_loaded(tmp_path: Path):
@@ -120,7 +120,7 @@ def test_an_installed_package_can_be_a_plugin(irony: Path, monkeypatch):
     assert os.environ[VARIABLE] == ""
 
 
-# the key
+# Job keys.
 
 
 def test_the_key_of_a_job_includes_the_digest_of_its_plugin(irony: Path, monkeypatch):
@@ -140,7 +140,7 @@ def test_plugins_do_not_change_the_keys_of_built_in_tasks(irony: Path):
     assert (before.key, before.plugins) == (after.key, {})
 
 
-# the digest
+# Digests of the code.
 
 
 MINE = """
@@ -247,7 +247,7 @@ def test_a_changed_helper_of_a_plugin_changes_the_keys_of_its_jobs(
     assert keys[0] == keys[1] != keys[2]
 
 
-# a model that was kept
+# Kept models of tasks from plugins.
 
 
 @pytest.fixture
@@ -273,7 +273,7 @@ def test_a_kept_model_is_an_error_if_its_plugin_changed_the_labels(
     refused = bench(*words)
     assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)
     assert "irony.py) have changed since this model was trained" in refused.err
-    # The same under another name, or none at all.
+    # A plugin with the same code under another file name, and no plugin at all, are errors too.
     other = write(irony.parent, irony.read_text(), "other.py")
     forget()
     assert "have changed" in bench(*words[:-1], other).err
@@ -297,7 +297,7 @@ def test_kept_model_predicts_without_the_plugin_of_its_metric(tmp_path: Path, fo
         plugins_for(job)
 
 
-# what is refused
+# Invalid plugins.
 
 
 @pytest.fixture
@@ -441,7 +441,7 @@ def test_missing_plugin_file_or_package_is_an_error(tmp_path: Path):
             load_plugins([tmp_path / name])
 
 
-# the command line
+# The command line.
 
 
 def test_option_plugin_makes_the_task_of_a_plugin_known_to_a_command(bench, irony: Path):
@@ -475,7 +475,7 @@ def test_job_is_an_error_if_its_plugin_has_changed_since_planning(irony: Path):
         plugins_for(replace(job, plugins={"irony.py": "0" * 64}))
 
 
-# loggers
+# Loggers.
 
 
 @pytest.fixture

@@ -162,7 +162,8 @@ def test_deterministic_kernels_are_requested_only_on_a_gpu(monkeypatch: pytest.M
     choose_kernels(CPU, deterministic=True)
     choose_kernels(torch.device("cuda"), deterministic=False)
     assert "CUBLAS_WORKSPACE_CONFIG" not in os.environ
-    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")  # so that it is put back
+    # So that monkeypatch restores the variable after the test.
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")
     choose_kernels(torch.device("cuda", 0), deterministic=True)
     assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
     choose_kernels(torch.device("cuda", 0), deterministic=False)

@@ -52,17 +52,17 @@ JOBS: dict[str, Callable[[], Job]] = {
 }
 
 WAITING_JOBS = {
-    "conll2012/coref",  # its network has to know how many spans there are
-    "features",  # states of frozen encoders stay on the disk; those of a batch are fetched
+    "conll2012/coref",  # its network needs the number of spans on the host
+    "features",  # the states of frozen encoders are on disk; those of each batch are fetched
 }
 
 WAITING_FAMILIES = {
-    # Rows of each length are computed on their own, so their lengths are asked for in each step.
+    # Rows of each length are computed separately, so every step reads the lengths.
     "convbert",
     "funnel",
-    # transformers looks whether a mask hides anything, once in a step
-    "longformer",  # which tokens see all others
-    "xlnet",  # one_hot asks a CPU for its greatest number, and does not ask a GPU
+    # In each step, transformers checks whether the mask hides any token.
+    "longformer",  # also reads which tokens have global attention
+    "xlnet",  # one_hot reads the maximum of its input on a CPU, but not on a GPU
 }
 
 
@@ -113,7 +113,7 @@ def test_text_to_text_job_on_a_simulated_gpu_has_the_result_of_a_cpu(
     task: str, tmp_path: Path
 ) -> None:
     waits = compare(text_job(save_text_model(tmp_path / "t5"), task, limit=4, dropout="0"))
-    # In each of five steps: two masks, and how long the longest answer is.
+    # Each of the five steps reads two masks and the length of the longest answer.
     assert waits == {"aten._local_scalar_dense": 15}
 
 
@@ -123,7 +123,8 @@ def test_zero_shot_job_on_a_simulated_gpu_has_the_result_of_a_cpu() -> None:
         found = run_zero_shot(job)
     chosen = [p["option"] for p in found.evaluations[0].predictions]
     assert chosen == [p["option"] for p in run_zero_shot(job).evaluations[0].predictions]
-    assert gpu.waits["a copy to cpu"] == 1  # all scores of the split, at its end
+    # The scores of the whole split are copied once, at the end.
+    assert gpu.waits["a copy to cpu"] == 1
 
 
 @pytest.mark.parametrize("task", ["stsb", "squad/v2.0"])
@@ -156,7 +157,8 @@ def test_simulated_gpu_tensors_refuse_cpu_tensors_and_numpy() -> None:
     with pretended_gpu() as gpu:
         there, here = torch.ones(3, device=GPU), torch.ones(3)
         assert (there.device, (there + 1).device, here.device) == (GPU, GPU, CPU)
-        assert (there * torch.tensor(2.0)).is_cuda  # a number may come from either
+        # A tensor without dimensions may be on either device.
+        assert (there * torch.tensor(2.0)).is_cuda
         with pytest.raises(RuntimeError, match="same device"):
             there + here
         with pytest.raises(TypeError, match="numpy"):

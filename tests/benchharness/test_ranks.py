@@ -16,7 +16,7 @@ from benchharness.training.predict import OutOfMemoryError, predict
 from tests.helpers import ROOT
 from tests.helpers.training import RECIPE, begin, fit, having, make_data, make_network, weights_of
 
-# The last batch of an epoch has one row, so that all ranks but one have nothing to do.
+# The last batch of an epoch has one row, so all ranks except one have an empty share.
 ROWS = 65
 GRADUAL = having(RECIPE, epochs=3, unfreeze="gradual", accumulation=2)
 
@@ -48,7 +48,7 @@ def run_out_on_rank_1(ranks):
 def main():
     """Run one of the processes: `-m` this FILE COUNT."""
     file, count = Path(sys.argv[1]), int(sys.argv[2])
-    # Forked, because importing torch takes each of them longer than all that follows.
+    # Fork the other processes, because importing torch in each would take longer than the test.
     rank = next((rank for rank in range(1, count) if os.fork() == 0), 0)
     os.environ.update(WORLD_SIZE=str(count), RANK=str(rank))
     train_and_save(file)

@@ -36,7 +36,7 @@ def problems(spec: ModelSpec, recipe: str | None, overrides: dict[str, str]) -> 
     return str(caught.value).splitlines()
 
 
-# the packaged files
+# Packaged files.
 
 
 @pytest.mark.parametrize("path", packaged_names().values(), ids=packaged_names())
@@ -75,7 +75,7 @@ def test_every_recipe_has_every_required_setting_for_every_task(name: str) -> No
         Recipe.from_settings(resolved.settings)
 
 
-# A value whose source names a task is that task's value, also where a suite has values for all.
+# A value applies to the task that its source names, even if the suite has a value for all tasks.
 
 SCRIPTS = {"panx": "xtreme/panx", "wikiann": "xtreme/panx"}
 """Names of tasks in scripts; run_squad.sh is for two tasks."""
@@ -93,7 +93,8 @@ OF_OTHERS = {
 def tasks_named(source: str) -> set[str]:
     """Return the tasks that a source names, for example "XNLI" or "run_wikiann.sh"."""
     known = dict(SCRIPTS)
-    for task in reversed(TASKS.values()):  # the first of two that are called so
+    # In reversed order, so that the first of two tasks with the same title is used.
+    for task in reversed(TASKS.values()):
         known |= {word.lower(): task.name for word in (task.title, task.name.partition("/")[2])}
     words = re.findall(r"[a-z0-9-]+", source.replace("_", " ").replace(".sh", " ").lower())
     return {known[word] for word in {*words} & known.keys() - NOT_TASKS}
@@ -111,7 +112,7 @@ def test_recipe_value_whose_source_mentions_a_task_applies_to_that_task(name: st
     ]
     for setting, said, task in values:
         found = resolve_recipe(spec, task, None, {}).settings.get(setting)
-        if found is None:  # off, or for what such a job has not
+        if found is None:  # switched off, or without effect on this job
             assert not said.value or setting in OF_STUDENTS, (setting, task)
             continue
         assert float(found.value) == pytest.approx(float(said.value)), (setting, task, found)
@@ -148,7 +149,7 @@ def test_eurobert_recipe_has_its_authors_settings_on_xnli_and_paws_x(
         names = ("learning_rate", "warmup_ratio", "weight_decay", "adam_beta2", "adam_epsilon")
         assert [found[name] for name in names] == [rate, 0.1, 0.1, 0.95, 1e-5]
         assert (found["batch_size"], found["early_stopping"]) == (32, 1)
-        assert found["evaluations"] == found["epochs"]  # "at each epoch"
+        assert found["evaluations"] == found["epochs"]  # one evaluation per epoch ("at each epoch")
 
 
 def test_copa_recipes_of_gte_and_mmbert_mention_siqa_in_their_source() -> None:
@@ -291,7 +292,7 @@ def test_recipes_start_from_mnli_only_if_their_papers_do() -> None:
     small = {"glue/rte", "glue/mrpc", "glue/stsb", "superglue/copa", "race/all"}
     for size in ("", "-large", "-xlarge", "-v2-xlarge", "-v2-xxlarge"):
         assert started(f"deberta{size}") == small
-    # RoBERTa's published dev scores of GLUE are without.
+    # The published GLUE dev scores of RoBERTa were obtained without intermediate training on MNLI.
     assert started("roberta") == {"superglue/rte"}
     assert started("deberta-v3-large") == set()
 
@@ -310,7 +311,7 @@ def test_recipe_of_a_model_size_overrides_settings_of_its_family() -> None:
         assert value(v1, "glue/rte", name) == value(v2, "glue/rte", name)
 
 
-# layers
+# Layers of values with different priorities.
 
 
 def test_fast_recipe_lowers_epochs_and_max_tokens_and_keeps_the_learning_rate() -> None:
@@ -376,7 +377,7 @@ def test_integer_setting_is_read_as_the_float_of_the_same_value(tmp_path: Path) 
     assert {(type(v), v) for v in values} == {(float, 3.0)}
 
 
-# what is wrong
+# Invalid recipes and settings.
 
 
 @pytest.mark.parametrize(
@@ -477,7 +478,7 @@ def test_a_missing_recipe_file_is_an_error_that_names_it(tmp_path: Path) -> None
     assert "none.toml cannot be read" in line
 
 
-# what a recipe runs where its user does not say
+# Limit, seeds and tasks that a recipe sets unless the user does.
 
 
 def test_recipe_checkpoints_sets_a_limit_seeds_and_existing_tasks() -> None:

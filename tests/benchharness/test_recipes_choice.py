@@ -46,7 +46,7 @@ def problem(name: str = "bert", recipe: str | None = None, **overrides: str) -> 
     return sentence
 
 
-# who does so
+# Recipes that select the final weights by evaluations.
 
 
 def chooses(name: str) -> set[str]:
@@ -100,7 +100,7 @@ def test_the_fast_recipe_selects_no_checkpoint(name: str):
     assert not {"best_checkpoint", "early_stopping"} & settings(name, recipe="fast").keys()
 
 
-# what is in a key
+# Settings in the job key.
 
 
 def test_setting_with_its_default_value_is_omitted_from_the_job():
@@ -160,7 +160,7 @@ def test_sweep_points_with_the_values_true_and_1_are_different():
     ]
 
 
-# two units: the later layer holds
+# A quantity in two units: the value of the layer with higher priority is used.
 
 
 def test_setting_warmup_steps_replaces_warmup_ratio():
@@ -180,7 +180,7 @@ def test_override_in_another_unit_replaces_the_setting_of_a_recipe_file(tmp_path
     assert "decoupled_weight_decay" not in usual
 
 
-# what is refused
+# Invalid combinations.
 
 
 def test_setting_early_stopping_with_too_few_evaluations_is_an_error():

@@ -53,7 +53,8 @@ def test_transfer_settings_with_default_values_do_not_change_the_job_key():
 )
 def test_each_transfer_setting_changes_the_job_key(name: str, text: str, value: object):
     assert added(**{name: text}) == {name: value}
-    if not text.endswith("last-4") and name + text != "featureslayer-07":  # tiny has two layers
+    # Tiny has only two layers.
+    if not text.endswith("last-4") and name + text != "featureslayer-07":
         assert make_job(**{name: text}).key != make_job().key
     recipe = Recipe.from_settings(resolve_recipe(BERT, "glue/rte", None, {name: text}).settings)
     group = recipe.added["adapters"] if name == "lora_rank" else recipe.encoder

@@ -64,7 +64,7 @@ class Fact:
         suite, _, task = self.task.partition("/")
         if task != "*":
             return [self.task]
-        # WNLI has no file at most authors' and its values are given apart.
+        # Most authors have no file for WNLI, whose values are listed separately.
         return [t for t in TASKS if t.startswith(f"{suite}/") and t not in {"glue/wnli", "glue/ax"}]
 
 
@@ -121,7 +121,7 @@ def differs(fact: Fact, task: str) -> str:
         return differs_in_batch(fact, settings)
     if fact.setting.endswith(("_steps", "_updates")):
         return differs_in_steps(fact, task, settings)
-    # A value that is off is no part of a job: no decay of the rate, the checkpoint's own dropout.
+    # A job lacks values that are switched off, e.g. no layer decay or the checkpoint's own dropout.
     found = settings.get(fact.setting)
     return "" if found is not None and float(found.value) == float(fact.value) else f"{found}"
 

@@ -80,7 +80,7 @@ def test_the_slanted_triangular_schedule_equals_that_of_ulmfit(steps: int, cut_f
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
-def test_every_schedule_has_the_full_learning_rate_in_training_of_one_step(name: str):
+def test_every_schedule_uses_the_full_learning_rate_in_a_training_of_one_step(name: str):
     for recipe in (RECIPE, having(RECIPE, warmup_ratio=0.0, warmup_steps=100)):
         assert learning_rate(0, 1, having(recipe, schedule=name)) == RECIPE.optim.learning_rate
 

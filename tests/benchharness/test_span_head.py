@@ -21,7 +21,7 @@ from benchharness.training.batching import pad
 from tests.helpers.made_tokenizers import CORPUS, KINDS, make_tokenizer
 from tests.helpers.span_features import CONTEXT, NASTY, TASK, points, question, window_texts
 
-# Windows
+# Windows.
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -57,7 +57,7 @@ def test_every_context_token_has_exactly_one_window_with_most_context():
     assert set(places) == set(features.places[features.is_answer])
 
 
-# What is learned
+# Training targets and loss.
 
 
 def test_span_targets_are_the_tokens_of_the_first_gold_answer():
@@ -103,7 +103,7 @@ def test_span_logits_of_padding_are_minus_infinity():
     assert body.classifier.output.weight.grad.abs().sum() > 0
 
 
-# The way back
+# Decoding of predictions.
 
 
 def oracle(
@@ -184,7 +184,7 @@ def test_predicted_answer_of_an_empty_context_is_empty():
     assert [(p.text, p.no_answer_score) for p in empty] == [("", 2.0)] * 2
 
 
-# Gold answers come back
+# Gold answers are recovered by encoding and decoding.
 
 
 def words_of(text: str) -> Iterator[tuple[int, int]]:
@@ -220,7 +220,8 @@ def assert_golds_come_back(examples: list[SpanExample], tokenizer: Any, limits: 
         stripped = start + len(text) - len(text.lstrip())
         is_whole = edges == (stripped, stripped + len(text.strip()))
         survivors += is_whole
-        # Else it ends inside a token, which is taken whole, or in characters that are no token.
+        # Other answers end inside a token, which is predicted as a whole, or in characters without
+        # a token.
         whole = text.strip() if is_whole else example.context[slice(*edges)]
         assert prediction.text == whole, example.id
     return survivors / sum(bool(example.answers) for example in examples)
@@ -268,7 +269,7 @@ def test_gold_answers_of_the_real_squad_dev_sets_are_decoded(kind: str, version:
     assert assert_golds_come_back(examples, tokenizer, Limits(max_tokens=384)) > 0.9
 
 
-# Whatever stands there
+# Answers at unusual positions.
 
 
 @pytest.mark.soak

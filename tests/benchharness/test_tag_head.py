@@ -48,11 +48,12 @@ def answer(features: TagFeatures, examples: list[TagExample]) -> tuple[tuple[str
     table = targets(features, examples, TASK)
     flat = np.concatenate([row[:n] for row, n in zip(table, features.lengths, strict=True)])
     logits = np.eye(len(TAGS), dtype=np.float32)[np.maximum(flat, 0)]
-    logits[flat < 0] = np.eye(len(TAGS))[4]  # wrong, and not to be read
+    # Tokens without a tag get wrong logits, which must be ignored.
+    logits[flat < 0] = np.eye(len(TAGS))[4]
     return tuple(prediction.tags for prediction in decode(logits, features, examples, TASK))
 
 
-# What is read
+# Encoding of sentences.
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -118,7 +119,7 @@ def test_every_word_of_any_text_gets_one_tag(
     assert all(flat[word] == "B-LOC" for word in carried(features))
 
 
-# What is learned
+# Training targets and loss.
 
 
 def test_tag_targets_are_at_the_first_tokens_of_words():
@@ -179,7 +180,7 @@ def test_tagging_network_learns_its_training_data():
     assert [prediction.tags for prediction in predictions] == [example.tags for example in examples]
 
 
-# The way back
+# Decoding of predictions.
 
 
 @pytest.mark.parametrize(

@@ -237,7 +237,8 @@ def test_tokenizer_json_has_precedence_over_the_configured_tokenizer_class(
     assert_reads_as_the_file(tokenizer, folder)
     assert part in tokenizer.source.unlike or not part
     assert tokenizer.source.file == "tokenizer.json"
-    kind = name.removesuffix("Fast").replace("Electra", "Bert")  # one class under two names
+    # BertTokenizer and ElectraTokenizer are the same class.
+    kind = name.removesuffix("Fast").replace("Electra", "Bert")
     assert tokenizer.source.instead_of == kind
     side = "left" if "XLNet" in name else "right"
     assert (tokenizer.model_max_length, tokenizer.padding_side) == (64, side)
@@ -352,7 +353,8 @@ def test_an_unreadable_tokenizer_json_is_an_error(tmp_path: Path):
 
 def test_special_tokens_that_contradict_tokenizer_json_are_an_error(tmp_path: Path):
     made = changed("normalizer", normalizers.NFC(), wordpiece())
-    folder = write(tmp_path, made, "BertTokenizerFast", pad_token="a")  # in many words
+    # The padding token "a" is also a common word of the texts.
+    folder = write(tmp_path, made, "BertTokenizerFast", pad_token="a")
     with pytest.raises(ModelError, match=r"contradicts tokenizer_config\.json: with the special"):
         load_tokenizer(folder, make_config("bert"))
 
@@ -403,7 +405,8 @@ def test_token_types_are_used_if_the_network_has_two_token_types(
 ):
     config = make_config("bert", type_vocab_size=2)
     config.model_type = family
-    named = MORE.get(family, "BertTokenizer") if name == "own" else name  # or one of others
+    # The tokenizer class of the family itself, or the given class.
+    named = MORE.get(family, "BertTokenizer") if name == "own" else name
     folder = write(tmp_path, wordpiece(), named, "bert")
     frame = Frame.of(load_tokenizer(folder, config), texts=2)
     assert frame.has_types
@@ -483,7 +486,8 @@ def test_template_with_one_token_type_gives_both_texts_the_same_type(tmp_path: P
 
 def test_a_kept_model_has_the_token_types_of_its_training(tmp_path: Path):
     config = make_config("bert")
-    folder = write(tmp_path, wordpiece(), "PreTrainedTokenizerFast")  # which lists none
+    # This class does not list token_type_ids.
+    folder = write(tmp_path, wordpiece(), "PreTrainedTokenizerFast")
     before = load_tokenizer(folder, config, was_kept=True)
     assert not Frame.of(before, texts=2).has_types
     given = load_tokenizer(folder, config)
@@ -491,7 +495,7 @@ def test_a_kept_model_has_the_token_types_of_its_training(tmp_path: Path):
     assert Frame.of(load_tokenizer(folder, config, was_kept=True), texts=2).has_types
 
 
-# Capitals.
+# Upper and lower case.
 
 
 def cased(folder: Path, *, vocabulary: bool = True, **settings: Any) -> Path:

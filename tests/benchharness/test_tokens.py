@@ -19,7 +19,8 @@ def test_encoded_rows_equal_those_of_the_tokenizer(kind: str):
         frame = Frame.of(tokenizer, len(texts))
         ids = tokenize_ids(texts, tokenizer)
         row, types = frame.row(*(ids[text] for text in texts))
-        expected = tokenizer(*([text] for text in texts))  # in a batch a second "" is a text too
+        # In a batch, an empty second text is not ignored.
+        expected = tokenizer(*([text] for text in texts))
         assert row.tolist() == expected["input_ids"][0]
         assert types.tolist() == expected.get("token_type_ids", [[0] * len(row)])[0]
         assert frame.has_types == ("token_type_ids" in expected)

@@ -55,7 +55,8 @@ def stop_and_go_on(
         fit(stopped, lambda: {"x": 0.5}, stop_after(stopped, steps))
     state = through_files(stopped.state(), folder)
     again = make()
-    np.random.rand(3)  # what a new process draws before it restores must not matter
+    # Random numbers that a new process draws before it restores must have no effect.
+    np.random.rand(3)
     torch.rand(3)
     again.restore(state)
     return again, fit(again, lambda: {"x": 0.5})

@@ -106,7 +106,7 @@ def test_unknown_tokens_in_texts_tokenized_after_counting_has_ended_are_not_coun
     assert count.numbers().tolist() == [0, 0, 0, 0]
 
 
-# What people are told.
+# Messages to the user.
 
 
 def read(unknown: tuple[int, int], lost: tuple[int, int] = (0, 9), **source: Any) -> Reading | None:
@@ -140,7 +140,7 @@ def test_a_run_warns_if_many_tokens_are_unknown(bench, tmp_path: Path):
     folder = save_checkpoint(tmp_path / "mine")
     (folder / "tokenizer.json").unlink()
     pieces = (tiny_folder() / "vocab.txt").read_text().split()
-    # Capitals and nothing else, which a file has lowered.
+    # A vocabulary with capitals only, while a file of the tokenizer lower-cases the texts.
     kept = [p if p.startswith("[") else p.upper() for p in pieces]
     (folder / "vocab.txt").write_text("\n".join(kept) + "\n")
     settings = json.loads((folder / "tokenizer_config.json").read_text())

@@ -65,7 +65,9 @@ def test_only_the_unchanged_commit_of_a_tag_is_the_release(package: Path) -> Non
     assert found(package) == f"1.9.10.dev1+g{digits}"
 
 
-def test_commit_after_a_release_candidate_leads_to_the_next_one(package: Path) -> None:
+def test_commit_after_a_release_candidate_has_a_version_of_the_next_candidate(
+    package: Path,
+) -> None:
     commit(package, "v2.0.0rc1")
     assert found(package) == "2.0.0rc1"
     assert found(package) != release_of(f"2.0.0rc2.dev1+g{commit(package)}") == "2.0.0rc2"
@@ -89,13 +91,13 @@ def test_shallow_clone_without_tags_has_a_development_version(
     assert found(clone / "package") == f"{NEXT}.dev1+g{digits}"
 
 
-def test_package_inside_another_checkout_does_not_have_the_version_of_it(package: Path) -> None:
+def test_package_inside_another_git_repository_does_not_have_its_version(package: Path) -> None:
     inside = package / "site-packages" / "benchharness"
     inside.mkdir(parents=True)
     (inside / "__init__.py").write_text("")
     (inside / "VERSION").write_text("7.0.0\n")
     assert found(inside) == "7.0.0"
-    # Nor does a copy of the source that another project has in its own repository.
+    # A copy of the source in the repository of another project does not have its version either.
     git(package, "add", "-f", ".")
     commit(package)
     assert found(inside) == "7.0.0"
@@ -131,14 +133,14 @@ def test_source_archive_of_git_has_the_version_of_its_commit(
     assert digits.startswith(printed.removeprefix(begins))
 
 
-def test_this_version_is_public_and_that_of_a_build() -> None:
+def test_public_version_equals_the_version_of_a_built_wheel() -> None:
     package_version.cache_clear()
     assert benchharness.__version__ == package_version()
     assert WheelBuilder(str(ROOT)).metadata.version == package_version()
     assert (ROOT / ".gitattributes").read_text() == "benchharness/version.py export-subst\n"
 
 
-def test_release_of_a_version() -> None:
+def test_release_of_a_development_version_is_the_next_release() -> None:
     assert release_of("0.1.0") == "0.1.0"
     assert release_of("0.1.0.dev12+g8d437e88.dirty") == "0.1.0"
     assert release_of("0.2.0rc1") == "0.2.0rc1"

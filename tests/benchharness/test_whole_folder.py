@@ -48,7 +48,8 @@ def test_folder_is_reported_as_incomplete_after_a_kill_between_two_renames(
         return rename(path, target)
 
     monkeypatch.setattr(Path, "rename", die_after_the_first)
-    monkeypatch.setattr(shutil, "rmtree", lambda *args, **options: None)  # it was killed
+    # Simulates a process that is killed before it deletes the old folder.
+    monkeypatch.setattr(shutil, "rmtree", lambda *args, **options: None)
     with pytest.raises(KeyboardInterrupt):
         write(tmp_path / "folder", "new")
     with pytest.raises(DamagedError, match="is incomplete"):

@@ -111,7 +111,7 @@ def test_a_job_trains_a_checkpoint_folder(tmp_path: Path):
     assert result.evaluations[0].scores
 
 
-# The process
+# The worker process.
 
 
 def start(job: Job, file: Path) -> subprocess.Popen[bytes]:
@@ -184,7 +184,7 @@ def test_worker_ends_if_its_parent_process_is_killed(tmp_path: Path):
     assert parent.stdout
     assert parent.stderr
     worker = int(parent.stdout.readline())
-    parent.stderr.readline()  # the first line of progress: the worker has made its arrangements
+    parent.stderr.readline()  # after the first line, the worker will end with its parent
     parent.kill()
     parent.communicate()
     assert all_gone([worker])
@@ -195,7 +195,7 @@ def test_worker_ends_if_its_parent_process_is_killed(tmp_path: Path):
     [
         (ModelError("no weights."), "failed", 4, "no weights."),
         (JobError("lost."), "failed", 1, "lost."),
-        # 4 would end the other jobs of its model too, which is not to blame.
+        # Exit code 4 would also skip the other jobs of the model, which did not cause this error.
         (DataError("changed."), "failed", 1, "changed."),
         (ForeignCodeError("not loaded."), "failed", 1, "not loaded."),
         (ZeroDivisionError("by zero"), "failed", 1, "ZeroDivisionError: by zero"),

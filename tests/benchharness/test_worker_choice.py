@@ -56,7 +56,7 @@ def test_test_split_is_predicted_with_the_best_weights():
     best, last = job_of(best_checkpoint="true"), job_of()
     assert best.provenance["selection"]["step"] < best.cost.steps
     assert best.evaluations[1].predictions != last.evaluations[1].predictions
-    # Where the last evaluation is the best one, the last weights are the best ones.
+    # If the last evaluation is the best one, the last weights are the best weights.
     rising = {"learning_rate": "1e-3", "evaluations": "2", "epochs": "12"}
     best, last = job_of("sst2", best_checkpoint="true", **rising), job_of("sst2", **rising)
     assert best.provenance["selection"]["step"] == best.cost.steps
@@ -95,7 +95,7 @@ def test_averaged_weights_are_scored_without_checkpoint_selection():
     assert result.evaluations[0].predictions != job_of().evaluations[0].predictions
 
 
-# a part of train
+# Evaluation on a held-out part of train.
 
 
 def test_job_does_not_train_on_held_out_rows_and_scores_dev_once():

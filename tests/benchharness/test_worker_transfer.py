@@ -54,7 +54,7 @@ def test_jobs_on_different_feature_layers_share_cache_files(model: str, cache: P
     choices = [name for name in FEATURES if name != FINE_TUNED]
     results = [run(model, "glue/cola", features=choice) for choice in choices]
     assert len(list(cache.glob("*.npy"))) == 2
-    # Of four layers the sum of the last four is that of all.
+    # The encoder has four layers, so sum-last-4 equals sum-all.
     assert len({str(r.evaluations[0].predictions) for r in results}) == len(choices) - 1
 
 

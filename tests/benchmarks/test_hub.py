@@ -67,10 +67,10 @@ def of_another_family(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (to_safetensors, "its weights: model.safetensors, in hub.toml pytorch_model.bin (seen)"),
-        (lambda f: (f / "spm.model").rename(f / "spiece.model"), "in hub.toml spm.model"),
+        (to_safetensors, "its weights: model.safetensors; in hub.toml: pytorch_model.bin (seen)"),
+        (lambda f: (f / "spm.model").rename(f / "spiece.model"), "in hub.toml: spm.model"),
         (lambda f: (f / "tokenizer.json").write_text("{}"), "its tokenizer: spm.model, tokenizer."),
-        (of_another_family, "its config says the family deberta, the table deberta-v2"),
+        (of_another_family, "its family is deberta in its config and deberta-v2 in the table"),
         (lambda f: (f / "config.json").unlink(), "it has no config.json"),
         (lambda f: f.rename(f.with_name("d" * 40)), "revision a36c739020e01763fe789b4b85e2df55d"),
         (lambda f: shutil.rmtree(f.parent), "RepositoryNotFoundError"),
@@ -99,7 +99,7 @@ def test_hub_check_reports_only_data_sets_that_differ_from_their_tasks(tmp_path:
     only_rte(tmp_path / "hub", ("certain", "not_entailment"))
     code, said = ask(tmp_path / "hub", tmp_path / "home2", "--only", "nyu-mll/glue (rte, train")
     assert code == 1
-    assert "the labels of label are certain, not_certain, in the task entailment, not_ent" in said
+    assert "the labels of label are certain, not_certain; in the task: entailment, not_ent" in said
 
 
 @pytest.mark.soak
@@ -114,7 +114,7 @@ def test_hub_check_compares_converted_data_sets_by_their_folder(tmp_path: Path) 
         write_parquet(folder / "english_v4" / split / "0000.parquet", [{"document_id": "a"}])
     code, said = ask(tmp_path / "hub", tmp_path / "home2", "--only", "conll2012")
     assert code == 1
-    assert "it has no column sentences: it has document_id" in said
+    assert "it lacks the columns sentences; it has document_id" in said
 
 
 def test_hub_check_exits_with_4_if_the_hub_is_unreachable(tmp_path: Path) -> None:
@@ -136,5 +136,5 @@ def test_hub_check_compares_code_files_only_of_models_with_remote_code() -> None
     shape = CATALOGUE["models"]["chandar-lab/NeoBERT"]
     names = ["config.json", *shape["weights"], *shape["tokenizer"], "other.py"]
     (found,) = _compare_files(shape, names, own_code=True)
-    assert found == "its code: other.py, in hub.toml model.py (assumed)"
+    assert found == "its code: other.py; in hub.toml: model.py (assumed)"
     assert not list(_compare_files(shape, names, own_code=False))

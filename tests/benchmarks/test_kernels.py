@@ -21,6 +21,6 @@ def test_kernel_count_excludes_tensor_views() -> None:
     states = torch.ones(4, 6, requires_grad=True)
     with Kernels() as kernels:
         (states.view(2, 12).T[0] * torch.empty(2)).sum().backward()
-    # The product, its sum, what begins the backward pass, its product, and a row put back
-    # and laid out as the states.
+    # The forward pass has a product and a sum. The backward pass has its initial ones, a product,
+    # and the gradient of the selected row, which is copied into the layout of the states.
     assert kernels.found == {"mul": 2, "sum": 1, "ones_like": 1, "select_backward": 2, "clone": 1}

@@ -74,7 +74,7 @@ def test_stored_pictures_are_small_and_have_the_stated_size(name: str) -> None:
     assert not is_blank(path)
 
 
-def test_every_store_of_pictures_is_used() -> None:
+def test_every_store_for_screenshots_is_used_by_a_picture() -> None:
     assert {each.store for each in PICTURES.values() if isinstance(each, Photo)} == set(STORES)
 
 
@@ -98,7 +98,7 @@ def test_blank_pictures_are_detected(tmp_path: "Path") -> None:
     assert size_of(tmp_path / "a.svg") == (30, 20)
 
 
-@pytest.mark.soak  # some minutes on two cores
+@pytest.mark.soak  # takes some minutes on two cores
 @pytest.mark.browser
 @pytest.mark.timeout(3600)
 def test_every_picture_can_be_made(browser: "Browser", tmp_path: "Path") -> None:

@@ -80,7 +80,8 @@ def test_trainer_script_and_benchharness_encode_equal_token_counts(task, sample,
     assert len(rows["dev"]) == 12
     for split in ("train", "dev"):
         lengths = problem.lengths[split]
-        if task == "squad/v1.1":  # windows of the peer begin elsewhere, and questions are not cut
+        # The Trainer's windows begin elsewhere, and it does not cut questions.
+        if task == "squad/v1.1":
             lengths = [n for n in lengths if n < LIMIT]
             assert set(lengths) <= set(ours[split].lengths.tolist())
         else:

@@ -124,7 +124,7 @@ def kill_at_random(
         if is_over(process, chance.uniform(0.0, seconds) if kills < most else None):
             if process.returncode == 0:
                 return
-            continue  # a worker was killed before, and its job is missing
+            continue  # a worker was killed before, so its job has no result yet
         kills += 1
         victim = chance.choice([process.pid, process.pid, *descendants_of(process.pid)])
         with suppress(ProcessLookupError):
@@ -237,7 +237,7 @@ def kill_jobs(server: ForkServer, job: Job, most: int, folder: Path) -> None:
             ) as process:
                 if not is_over_before(process, again / "snapshots", more):
                     time.sleep(chance.uniform(0.0, DELAY))
-                    with suppress(ProcessLookupError):  # it may have come to its end meanwhile
+                    with suppress(ProcessLookupError):  # the process may have ended meanwhile
                         os.kill(process.pid, signal.SIGKILL)
                 status = process.wait()
             kills += status == -signal.SIGKILL
@@ -260,7 +260,8 @@ def forked(server: ForkServer, job: Job, result_file: Path, *options: object) ->
     pipes = (fork.stdin, fork.stdout, fork.stderr)
     for pipe in pipes:
         assert pipe
-        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)  # nobody reads what it says
+        # A large buffer, because nobody reads the output.
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
     with closing(pipes[0]), closing(pipes[1]), closing(pipes[2]):
         pipes[0].write(json.dumps(job.to_json()).encode())
         pipes[0].close()

@@ -42,7 +42,7 @@ def _check_whole(path: Path, said: set[str]) -> None:
         rows = store.runs()
         assert said <= {row.key for row in rows}
         for row in rows:
-            found = store.result(row.key)  # checks every byte by its digest
+            found = store.result(row.key)  # reading the result verifies its digest
             assert isinstance(found, Result)
             assert row.scores == {e.task: e.scores for e in found.evaluations}
             assert len(found.evaluations) == 1

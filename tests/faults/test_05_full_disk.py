@@ -76,11 +76,12 @@ def test_05_full_disk_for_snapshots_is_reported_once_at_start_and_once_at_end(
         def run(self, jobs: Iterable[Job | None], report: Report) -> Generator[Outcome]:
             *some, last = (job for job in jobs if job is not None)
             for number in range(40):
-                for job in some:  # each says it once itself
+                for job in some:  # the first report of each job contains the note
                     note = "continues, but its state cannot be saved: full" if not number else ""
                     report(job, Progress(phase="loading", is_kept=False, note=note))
             yield from map(make_result, some[:2])
-            report(last, Progress(phase="loading", is_kept=True))  # a small one fits
+            # Another job with a small snapshot can write it.
+            report(last, Progress(phase="loading", is_kept=True))
             assert len(told.notes) == 1, "another that runs finds no room yet"
             yield make_result(some[2])
             report(last, Progress(phase="loading", is_kept=True))

@@ -24,7 +24,8 @@ def test_06_jobs_stored_by_another_driver_meanwhile_are_skipped(store: Store) ->
     class Slow(MadeEngine):
         def run(self, jobs_to_run, report):  # type: ignore[no-untyped-def]
             for job in jobs_to_run:
-                if job.seed == 0:  # the other driver does two jobs while this one does its first
+                # During the first job of this driver, another driver runs two jobs.
+                if job.seed == 0:
                     driven(store, MadeEngine(), jobs[1:3])
                 yield make_result(job)
 

@@ -63,7 +63,7 @@ def finish(folder: Path, count: int, seconds: float, most: int, chance: random.R
             kill_at_random(folder, running, chance)
             time.sleep(0.1)
         for place, driver in enumerate(drivers):
-            if driver.poll() not in (None, 0):  # it was killed, or a worker of it was
+            if driver.poll() not in (None, 0):  # the driver or one of its workers was killed
                 drivers[place] = begin(folder, *SWEEPS[place])
     return kills
 

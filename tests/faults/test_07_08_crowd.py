@@ -33,7 +33,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 def _crowd(url: str, writers: int, count: int, go: Path) -> list[str]:
     """Start `writers` processes, release them together, return the keys they confirmed."""
     started = [start(url, f"model {n}", count, 4, go) for n in range(writers)]
-    time.sleep(writers / 8)  # so that most have started and wait
+    time.sleep(writers / 8)  # until most writers have started and wait for the file
     go.touch()
     said = [writer.communicate(timeout=1800) for writer in started]
     codes = Counter(writer.returncode for writer in started)

@@ -121,7 +121,7 @@ def test_09_flipped_bit_in_a_run_is_detected(tmp_path: Path) -> None:
         b"dev",
     )
     places = [content.find(mark) for mark in marks if mark in content]
-    places += [content.find(b"\x78\x9c") + 30]  # in the zlib stream of the predictions
+    places += [content.find(b"\x78\x9c") + 30]  # a byte inside the compressed predictions
     assert len(places) > 5
     for place in places:
         changed = bytearray(content)

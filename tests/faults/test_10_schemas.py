@@ -31,7 +31,8 @@ def test_10_development_or_newer_schema_is_refused_and_unchanged(
         connection.execute("UPDATE alembic_version SET version_num = ?", [revision])
         connection.commit()
     _check_refusal(path, words)
-    with closing(sqlite3.connect(path)) as connection:  # as in a schema without these columns
+    # Simulates an older schema without these columns.
+    with closing(sqlite3.connect(path)) as connection:
         connection.execute("ALTER TABLE runs RENAME COLUMN provenance TO facts")
         connection.commit()
     _check_refusal(path, r"0\.1\.0, and can no longer be read:|schema 9999, but")

@@ -72,7 +72,7 @@ def see_through(
             os.kill(victim, chance.choice((signal.SIGCONT, signal.SIGKILL)))
         else:
             allowed = GRACE
-        if strike.signal == "SIGINT":  # Ctrl-C once, and again
+        if strike.signal == "SIGINT":  # simulates a second Ctrl-C
             time.sleep(chance.uniform(0.0, 1.0))
             with suppress(ProcessLookupError):
                 process.send_signal(signal.SIGINT)
@@ -108,7 +108,8 @@ def test_18_processes_stopped_or_killed_in_any_phase_give_identical_results(
     began = time.monotonic()
     whole = begin(tmp_path / "whole", *SWEEP)
     assert whole.wait() == 0, (tmp_path / "whole" / "log").read_text()
-    usual = 3 * (time.monotonic() - began)  # the machine may be busier by and by
+    # Three times the undisturbed time, because the machine may become busier.
+    usual = 3 * (time.monotonic() - began)
     expected, table = results_of(tmp_path / "whole"), table_of(tmp_path / "whole")
     assert len(expected) == 6
     chance, left, sweeps = random.Random(f"{SEED} {part}"), len(range(part, DRAWS, PARTS)), 0

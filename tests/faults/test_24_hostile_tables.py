@@ -49,7 +49,7 @@ def test_24_special_values_and_characters_are_read_as_text(
 def test_24_any_text_in_a_table_is_read_unchanged(
     tmp_path_factory: pytest.TempPathFactory, task: str, text: str
 ) -> None:
-    # The last field of a line is followed by its end: a carriage return there is Windows'.
+    # A carriage return at the end of the last field counts as part of a Windows line end.
     wanted = text.removesuffix("\r") if task == "glue/cola" else text
     assert read_one(tmp_path_factory.mktemp("data"), task, text) == wanted
 

@@ -10,7 +10,7 @@ def test_31_squad_v1_scores_equal_the_official_script_on_1000_random_sets():
     for seed in range(1000):
         random = Random(seed)
         data, answers, no_answer = random_set(random, every_has_answer=True)
-        if seed % 2:  # some answers are missing
+        if seed % 2:  # in every second set, some answers are missing
             answers = {name: text for name, text in answers.items() if random.random() < 0.8}
         found = official_v1(*examples_of(data, answers, no_answer))
         assert found == evaluate_v1(data, answers), seed

@@ -61,7 +61,8 @@ def test_32_fetched_model_and_task_run_offline(tmp_path, repositories):
     ran, seconds = bench(tmp_path, endpoint, *RUN)
     assert ran.returncode == 0, ran.stderr
     assert "1 of 1 job is finished." in ran.stdout
-    # The libraries' own retries take from half a minute to several; fetching, how slow we are here.
+    # The libraries would retry for half a minute or more. The time of `fetch` accounts for slow
+    # machines.
     assert seconds < 15 + 3 * fetching
 
     with open_store(tmp_path / "x.sqlite", create=False) as store:

@@ -104,7 +104,7 @@ def test_33_each_download_that_the_hub_refuses_is_an_error_of_one_line(
         server.failing.update(refused)
         done = fetch(server, tmp_path / "home", COMMIT, *refused)
     assert done.returncode == 4
-    # Before each stand the library's own lines about what it tries again.
+    # Ignore the library's own lines about its retries.
     sentences = [line for line in done.stderr.splitlines() if line.startswith("bench: ")]
     assert len(sentences) == len(refused)
     assert all(name in line for name, line in zip(refused, sentences, strict=True))

@@ -114,7 +114,7 @@ def test_35_pickled_weights_are_read_correctly_without_any_option(tmp_path: Path
 MORE = [
     {"args": Namespace(rate=0.1)},
     {"training_args": TrainingArguments(output_dir="x", report_to=[])},
-    {"kind": Namespace},  # importing its module is code too
+    {"kind": Namespace},  # a class is harmful too, because unpickling imports its module
     {"when": datetime(2020, 1, 1)},
 ]
 
@@ -186,7 +186,7 @@ def test_35_tensors_of_every_shape_are_converted_to_equal_safetensors(
         numbers=torch.arange(40).expand((1, -1)),
         flags=torch.tensor([True, False, True]),
     )
-    weights._metadata = {"": {"version": 1}}  # as state_dict() has it
+    weights._metadata = {"": {"version": 1}}  # `state_dict()` sets this attribute too
     torch.save(weights, tmp_path / "w.bin", _use_new_zipfile_serialization=not old)
     names = write_safetensors(tmp_path / "w.bin", tmp_path / "w.safetensors")
     found = load_file(tmp_path / "w.safetensors")
@@ -250,7 +250,7 @@ def test_35_tensor_larger_than_its_storage_is_refused(tmp_path: Path):
     (folder / "model.safetensors").unlink()
     torch.save({"w": torch.arange(7.0).reshape(1, 7)}, file, _use_new_zipfile_serialization=False)
     content = file.read_bytes()
-    at = content.index(b"K\x01K\x07\x86")  # the shape (1, 7)
+    at = content.index(b"K\x01K\x07\x86")  # the pickled shape (1, 7)
     file.write_bytes(content[:at] + b"K\x09K\x07\x86" + content[at + 5 :])
     with pytest.raises(ModelError, match="beyond its stored numbers"):
         find_model(str(folder))

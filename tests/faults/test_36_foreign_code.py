@@ -60,7 +60,7 @@ def plan(folder: Path, trust: Trust) -> Job:
     return plan_job([model], [task], overrides=values, limit=8, precision="fp32")
 
 
-# code
+# Model code.
 
 
 def test_36_untrusted_model_code_is_an_error_that_names_the_option(with_code: Path):
@@ -103,7 +103,7 @@ def test_36_trusted_model_code_is_part_of_the_weights_identity(with_code: Path):
     assert checkpoint_files(with_code, untrusted.trust)["code"] == []
 
 
-# the key, and where trust does not go
+# The job key, and objects to which trust does not apply.
 
 
 def test_36_trust_remote_code_is_part_of_the_job_key():
@@ -136,7 +136,7 @@ def test_36_model_code_files_are_fetched_only_if_trusted():
     assert "pytorch_model.bin" in download._wanted("org/name", names, Trust())
 
 
-# runs from elsewhere, whose authors trusted their own code
+# Runs from other users, who trusted their own code.
 
 
 OF_RUNS = {

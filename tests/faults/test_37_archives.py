@@ -96,7 +96,8 @@ def test_37_nested_zip_bomb_is_not_unpacked(
 
 def test_37_zip_that_states_wrong_file_sizes_is_reported(tmp_path: Path):
     content = bytearray(zipped({"CoLA.tsv": b"0" * 5000}))
-    place = content.rindex(b"PK\x01\x02") + 24  # the size in the central directory
+    # Position of the file size in the zip's central directory.
+    place = content.rindex(b"PK\x01\x02") + 24
     content[place : place + 4] = (10).to_bytes(4, "little")
     assert faults_of(tmp_path, bytes(content))
 
@@ -112,7 +113,7 @@ def test_37_gzip_bomb_of_one_line_is_an_error(tmp_path: Path, monkeypatch: pytes
 
 def test_37_gzip_bomb_of_a_gigabyte_uses_little_memory(tmp_path: Path):
     path = tmp_path / "runs.jsonl.gz"
-    path.write_bytes(gzip.compress(b"[" * 2**24) * 64)  # one line
+    path.write_bytes(gzip.compress(b"[" * 2**24) * 64)  # a single line of a gigabyte
     program = (
         "import resource, sys\n"
         "from pathlib import Path\n"

@@ -88,7 +88,7 @@ def test_49_store_unlocked_during_the_run_gets_all_results(
     stored, told = driven(store, MadeEngine(finish), jobs)
     assert [outcome.job.seed for outcome in stored] == told.finished == seeds(path) == [*range(5)]
     assert all(store.result(job.key) == make_result(job) for job in jobs)
-    began, over = told.notes  # once each
+    began, over = told.notes  # one note at the beginning of the lock and one at its end
     assert began.startswith(f"1 has ended; its result is kept in {folder(path)}")
     (seconds,) = re.findall(r"was locked by another process for ([0-9.]+) seconds", began)
     assert 0.05 <= float(seconds) < BUSY_SECONDS, "as long as it was, and not as was meant"
@@ -111,7 +111,7 @@ def test_49_damaged_store_is_an_error_without_waiting(
     path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def finish(jobs: list[Job]) -> Iterator[Result]:
-        # Behind the first page, which SQLite has read: noise where the tables begin.
+        # Overwrite the tables with noise, except the first page, which SQLite has already read.
         size = path.stat().st_size
         with path.open("r+b") as file:
             file.seek(4096)
@@ -312,7 +312,7 @@ def test_49_results_are_kept_in_another_folder_at_once_if_the_disk_is_full(
     assert seeds(path) == [0, 1, 2]
 
 
-# The command line, in a process of its own with fake workers.
+# The command line in a separate process with fake workers.
 
 PROGRAM = """
 import sys

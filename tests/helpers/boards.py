@@ -158,7 +158,7 @@ def learned(job: Job, shift: float) -> Result:
     if job.task == "glue/mnli":
         scores = {"mcc": round(0.3 + shift / 2, 4), "mcc_logic": 0.11}
         evaluations.append(_evaluation(job, "glue/ax", "test", scores, ()))
-    # Each model has a size of its own.
+    # The models differ in their sizes.
     return make_result(
         job,
         evaluations=tuple(evaluations),

@@ -99,7 +99,7 @@ NULL_ROWS = [
 ]
 
 COMMON = {
-    # Empty cells of databases.
+    # Empty cells in dumps of databases.
     "phpMyAdmin's NULL": Layout(text_file("rows.csv", as_csv([["id", "body", "label", "changed"], *NULL_ROWS], ";")), "class text=body,label=label", TEAMS, said="values that mean a missing label (rename them if they are classes): 'NULL' (5)"),
     "PostgreSQL's empty cells": Layout(csv("rows.tsv", "body,label", lambda n: [sentence(n), "\\N" if n % 11 == 5 else team(n)], "\t"), "class text=body,label=label", TEAMS, said="'\\\\N' (5)"),
     "NULL among 0 and 1": Layout(csv("rows.csv", "body,label", lambda n: [sentence(n), "NULL" if n % 11 == 5 else n % 2]), "class text=body,label=label", ("0", "1")),
@@ -121,13 +121,13 @@ COMMON = {
     "users of a text": Layout(text_file("votes.csv", as_csv(aspects("text", "user=nick", "label=mood"))), "asks text=text,label=mood or text=text,text2=nick,label=mood"),
     "annotators of a text": Layout(text_file("votes.csv", as_csv(aspects("text", "user=annotator", "label=mood"))), "class text=text,label=mood", MOODS, said="60 texts have several labels"),
     "stances on several targets": Layout(csv("stance.csv", "Tweet,Target,Stance", lambda n: [sentence(n), ["Coal", "Wind"][n % 5 == 0], ("AGAINST", "FAVOR", "NONE")[n % 3]]), "asks text=Tweet,label=Target or text=Tweet,label=Stance"),
-    # Columns without names.
+    # Tables without column names.
     "the spam collection": Layout(text_file("spam.csv", as_csv([["v1", "v2", "", "", ""], *([mood(n), opinion(n), *([" PO Box 5249", "16+"] if n % 30 == 4 else ["", ""]), ""] for n in ROWS)])), "class text=v2,label=v1", MOODS, said="unnamed 3, unnamed 4"),
     # Sheets.
     "a legend and a total": Layout(workbook(Rows=[["Office", "", "", ""], ["no", "body", "team", "remark"], *([n, sentence(n), team(n), ""] for n in ROWS), ["Total", "", 60, ""]], Legend=LEGEND), "class text=body,label=team", TEAMS, said="'Rows' is read; ignored: 'Legend'"),
     "a legend that could be learned": Layout(workbook(Rows=[["no", "body", "team"], *([n, sentence(n), team(n)] for n in ROWS)], Legend=LEGEND), "class text=body,label=team", TEAMS, said="'Rows' is read; ignored: 'Legend'"),
     "two workbook sheets of rows": Layout(workbook(North=[["body", "team"], *([sentence(n), team(n)] for n in ROWS)], South=[["body", "team"], *([sentence(n), team(n)] for n in range(90, 95))]), "refuses --sheet 'North' or --sheet 'South'"),
-    # What is known of a row.
+    # Facts about the rows, such as their source.
     "Prodigy's choices with a source": Layout(jsonl("choices.jsonl", choice), "class text=text,label=accept,verdict=answer", TEAMS),
     "a label among metadata": Layout(jsonl("rows.jsonl", lambda n: {"text": sentence(n), "lang": ["de", "en"][n % 3 == 0], "_meta": {"label": team(n)}}), "class text=text,label=_meta.label", TEAMS),
     "STS with its genre": Layout(csv("sts-train.tsv", "genre,filename,year,id,score,sentence1,sentence2", sts, "\t"), "number text=sentence1,text2=sentence2,number=score"),
@@ -135,7 +135,7 @@ COMMON = {
     "essays with their prompt": Layout(csv("essays.csv", "essay_id,prompt_name,grade_level,gender,full_text,holistic_score", essay), "number text=full_text,number=holistic_score"),
     "a level alone": Layout(csv("texts.csv", "text,grade_level", lambda n: [sentence(n), ["low", "high"][n % 2]]), "class text=text,label=grade_level", ("high", "low")),
     "labels of race and gender": Layout(csv("hate.csv", "text,toxic_label,race_label,gender_label", lambda n: [sentence(n), n % 2, int(n % 3 == 0), int(n % 5 == 0)]), "labels text=text,labels=toxic_label+race_label+gender_label", ("toxic_label", "race_label", "gender_label")),
-    # XML.
+    # XML files.
     "InterTASS": Layout(folder(**{"intertass-train__xml": xml(intertass), "stats__md": "about"}), "class text=content,label=sentiment.polarity.value", ("N", "NONE", "P")),
     "labels in attributes": Layout(text_file("docs.xml", "".join(["<docs>", *(f'<doc mood="{mood(n)}" n="{n}">{opinion(n)}</doc>' for n in ROWS), "</docs>"])), "class text=text,label=mood", MOODS),
     "two classes in XML": Layout(text_file("rows.xml", xml(lambda n: f"<text>{sentence(n)}</text><topic>{team(n)}</topic><sentiment>{mood(n // 2)}</sentiment>")), "asks text=text,label=topic or text=text,label=sentiment"),

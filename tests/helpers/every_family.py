@@ -100,7 +100,7 @@ def save_tiny(folder: Path, family: str, *, tokenizer: str = "", **changes: Any)
     config = make_tiny_config(family, len(made), pad_token_id=made.pad_token_id, **changes)
     network = transformers.AutoModel.from_config(config)
     if is_decoder:
-        # Qwen's pads by the token that ends a document, whose embedding is no zero.
+        # Qwen's padding token also ends documents, so its embedding is not zero.
         network.get_input_embeddings().weight.data.normal_(std=0.3)
     network.save_pretrained(folder)
     made.save_pretrained(folder)

@@ -68,7 +68,8 @@ def write_arguments(file: Path, values: Mapping[str, Any]) -> None:
     """Write training_args.bin like torch.save, with the class names of version 4."""
     body = [b"\x80\x02ctransformers.training_args\nTrainingArguments\n)\x81}("]
     for name, value in values.items():
-        plain = pickle.dumps(value, protocol=2)[2:-1]  # without its beginning and end
+        # Without the protocol opcode at the beginning and STOP at the end.
+        plain = pickle.dumps(value, protocol=2)[2:-1]
         body.append(pickle.dumps(name, protocol=2)[2:-1])
         if name in ENUMS:
             body.append(b"c" + ENUMS[name].replace(" ", "\n").encode() + b"\n" + plain + b"\x85R")

@@ -138,7 +138,7 @@ def _write_network(folder: Path, family: str, weights: tuple[str, ...]) -> None:
     (folder / "generation_config.json").unlink(missing_ok=True)
     file = folder / "model.safetensors"
     found = load_file(file)
-    if family == "bert":  # its names of 2018
+    if family == "bert":  # names of weights as in the checkpoints of 2018
         ends = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
         found = {_renamed(name, ends): tensor for name, tensor in found.items()}
     file.unlink()

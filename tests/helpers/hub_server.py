@@ -109,7 +109,7 @@ class HubHandler(BaseHTTPRequestHandler):
             if part in path:
                 self._send(status, b"", {"Retry-After": "0"})
                 return
-        # A slash inside a ref is quoted, and no separator.
+        # A slash inside a ref is percent-encoded, so it is not a separator.
         parts = [unquote(part) for part in quoted.strip("/").split("/")]
         if parts[0] == "api" and len(parts) >= 4:
             self._answer_api(parts[1], "/".join(parts[2:4]), parts[4:], body)

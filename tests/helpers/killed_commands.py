@@ -194,7 +194,8 @@ def check_kills(name: str, root: Path, kills: int, draw: Random) -> int:
         assert found.keys() <= whole.keys()
         assert all(is_alike(text, whole[path]) for path, text in found.items())
         assert status in (None, code), (folder / "said").read_text()
-        # A whole file of answers is not written again: the command was done when it was killed.
+        # `bench predict` refuses to overwrite a complete file, so it had ended before it was
+        # killed.
         if status is not None or (name == "predict" and found):
             shutil.rmtree(folder)
     if not folder.exists():

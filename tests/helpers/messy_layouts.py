@@ -141,7 +141,7 @@ FEATURES = [
 SETS = ("0", "1", "2", "3", "4", "0,1", "0,2", "0,3", "1,2", "1,3", "1,4", "2,3", "2,4", "3,4")
 
 MESSY = {
-    # Which columns are texts, and which are labels.
+    # Detection of texts and labels.
     "people and pages beside texts": Layout(csv("orders.csv", "customer,mail,city,page,sent,message,team", lambda n: [f"Maria Musterfrau{n}", f"maria.m{n}@shop.example", CITIES[n % 4] if n % 3 else f"Ort{n}, Land", f"https://shop.example/orders/{n}", f"2023-05-{1 + n % 28:02} 10:{n % 60:02}:00 pm", sentence(n), team(n)]), "class text=message,label=team", TEAMS),
     "dates in words and hashes beside texts": Layout(csv("tweets.csv", "sha,reviewerID,seen,posted,edited,stored,said,team", lambda n: [digits(n), f"A3K{n}QWERTZUIOP", f"Thu May {1 + n % 28:02} 18:01:{n % 60:02} UTC 2023", f"{1 + n % 28}. März 2023 18:{n % 60:02}", f"May {1 + n % 28}, 2023 at 6:{n % 60:02} pm", f"{1 + n % 12:02} {1 + n % 28:02}, 2023", sentence(n), team(n)]), "class text=said,label=team", TEAMS),
     "ids and dates alone": Layout(csv("posts.csv", "post_id,sha,seen,label", lambda n: [f"p-{n}-2023-abcdef", digits(n), f"Thu May {1 + n % 28:02} 18:01:12 +0000 2023", team(n)]), "refuses has no column of texts"),
@@ -162,7 +162,7 @@ MESSY = {
     "numbers of labels": Layout(csv("sets.csv", "text,code", lambda n: [sentence(n), SETS[n % len(SETS)]]), "labels text=text,labels=code", ("0", "1", "2", "3", "4")),
     "marks with decimal commas": Layout(csv("marks.csv", "text,mark", lambda n: [sentence(n), ("1", "2", "3", "4", "5", "1,3", "1,7", "2,3", "2,7", "3,3", "3,7", "4,3")[n % 12]]), "asks text=text,labels=mark or text=text,number=mark"),
     "options with a rationale": Layout(jsonl("quiz.jsonl", lambda n: {"question": exam(n)[0], "options": exam(n)[1], "answer": n % 4, "rationale": sentence(n + 700)}), "choice question=question,options=options,answer=answer", said="not used: rationale"),
-    # Where the rows are.
+    # Locations of the rows.
     "JSON lines of another ending": Layout(text_file("rows.dump", as_jsonl([{"text": sentence(n), "label": team(n)} for n in ROWS])), "class text=text,label=label", TEAMS, said="rows.dump is read as JSON, which was detected from its content"),
     "a table without an ending": Layout(text_file("Collection", as_csv([["text", "label"], *([f'"{sentence(n)}', team(n)] for n in ROWS)], "\t", quotechar="\0")), "class text=text,label=label", TEAMS, said="Collection is read as a table"),
     "prose of another ending": Layout(text_file("notes.md", "# Notes\n\nOnce, there was a file.\nIt had no rows.\n"), "refuses notes.md is not in a supported format"),
@@ -182,13 +182,13 @@ MESSY = {
     "brat, spans in pieces": Layout(pieces, "tags words=words,tags=tags", ENTITIES, said="left out of notes: 60 relations and events, 2 spans in several pieces"),
     "spans that were rejected": Layout(document("spans.json", {"examples": list(map(lighttag, ROWS))}), "tags words=words,tags=tags", ENTITIES, said="left out of spans.json: 3 spans that were rejected"),
     "Mechanical Turk": Layout(csv("Batch_7.csv", "HITId,CreationTime,WorkerId,AssignmentStatus,RejectionTime,Input.text,Answer.team.label,Approve,Reject", lambda n: [f"3{n:04}XYZABCDEFG", f"Tue Mar 07 10:{n % 60:02}:35 PST 2023", f"A{n % 4}", "Rejected" if n % 10 == 3 else "Approved", f"Tue Mar 08 11:{n % 60:02}:35 PST 2023" if n % 10 == 3 else "", sentence(n), team(n), "" if n % 10 == 3 else "x", "x" if n % 10 == 3 else ""]), "class text=Input.text,label=Answer.team.label,verdict=AssignmentStatus", TEAMS, said="left out of Batch_7.csv: 6 rejected (column AssignmentStatus)"),
-    # Line 1 is a row.
+    # Tables whose first line is a row.
     "no names and short texts": Layout(text_file("short.csv", as_csv([["so good" if n % 2 else f"quite bad {n}", team(n)] for n in ROWS])), "refuses line 1 of short.csv is a row instead of column names"),
     "a name that is a value too": Layout(csv("comments.csv", "comment,toxic", lambda n: [sentence(n), ("toxic", "clean")[n % 2]]), "refuses --no-header"),
     "whole questions as names": Layout(csv("form.csv", "Tell us in your own words how the visit was for you today,Which of our desks did you talk to", lambda n: [sentence(n), team(n)]), "refuses --no-header"),
     "no names and two readings": Layout(csv("two.csv", "", lambda n: [sentence(n), second(n), team(n)]), "refuses line 1 of two.csv is a row instead of column names"),
     "no names and options": Layout(csv("quiz.csv", "", lambda n: [exam(n)[0], *exam(n)[1], "ABCD"[n % 4]]), "choice question=1,options=2+3+4+5,answer=6", said="line 1 of quiz.csv is a row instead of column names: it is read as with --no-header"),
-    # Names of columns, and what stands above and next to them.
+    # Column names, and other lines or columns around the table.
     "a title, a date and an empty line": Layout(workbook(Register=[["Complaints 2024", "", "", "", ""], ["printed", "1.2.2024", "", "", ""], ["", "", "", "", ""], ["No.", "What happened?", "Complaint category", "Days open", "By"], *([n + 1, sentence(n), team(n), n, "us"] for n in ROWS)]), "class text=What happened?,label=Complaint category", TEAMS, said="lines 1 to 2 of book.xlsx are a title"),
     "titles in a CSV": Layout(text_file("report.csv", "Report,,,\nof 2024,,,\n" + as_csv([["id", "text", "team", "note"], *([n, sentence(n), team(n), ""] for n in ROWS)])), "class text=text,label=team", TEAMS, said="lines 1 to 2 of report.csv are a title"),
     "Qualtrics": Layout(text_file("survey.csv", as_csv([QUALTRICS, ["Start Date", "Progress", "Where do you live?", "What should we do better?", "Topic"], [f'{{"ImportId":"QID{n}"}}' for n in range(5)], *(["2024-03-14 09:41", 100, ["Bern", "Graz"][n % 3 == 0], sentence(n), team(n)] for n in ROWS)]), "utf-8-sig"), "class text=Q4,label=Q4_topic", TEAMS, "48 train, 12 dev", said="describe its columns (Qualtrics)"),
@@ -220,18 +220,18 @@ MESSY = {
     "boxes and a shop": Layout(csv("verbatims.csv", "Date,Magasin,Verbatim,Prix,Accueil,Attente,Nb", lambda n: ["3 mai 2024", ["Lyon", "Metz"][n % 2], sentence(n), *("X" if n % k == 0 else "" for k in (2, 3, 4)), n % 4]), "labels text=Verbatim,labels=Prix+Accueil+Attente", ("Prix", "Accueil", "Attente")),
     "a label and what a model said": Layout(csv("feedback.csv", "id,comment,label,sentiment,score", lambda n: [n, sentence(n), team(n), team(n // 2), n / 60]), "asks text=comment,label=label or text=comment,label=sentiment"),
     "a German survey": Layout(csv("results.csv", "Antwort ID,Was ist zu tun?,In welchem Bereich?,Kategorie,Bemerkung", lambda n: [n, sentence(n), ["Bau", "Amt"][n % 2], team(n // 3), ""], ";"), "class text=Was ist zu tun?,label=Kategorie", TEAMS),
-    # No names above a class and its texts.
+    # Tables without column names, with a class and its texts.
     "no names and classes in a file": Layout(folder(train__csv=as_csv([[1 + n % 5, sentence(n, length=5), sentence(n + 500)] for n in ROWS]), classes__txt="art\nbooks\nchess\ndance\negg\n"), "class text=2,text2=3,label=1", ("art", "books", "chess", "dance", "egg"), "48 train, 12 dev", "the names of the classes in column 1 of train.csv are the lines of classes.txt"),
     "no names and too few classes in a file": Layout(folder(train__csv=as_csv([[1 + n % 5, sentence(n, length=5), sentence(n + 500)] for n in ROWS]), classes__txt="art\nbooks\n"), "refuses line 1 of train.csv is a row instead of column names"),
     "no names and grades": Layout(csv("grades.csv", "", lambda n: [1 + n % 5, sentence(n, length=5), sentence(n + 500)]), "refuses line 1 of grades.csv is a row instead of column names"),
     "no names and a part of the text": Layout(csv("part.csv", "", lambda n: [1 + n % 4, sentence(n)[:30], sentence(n)]), "refuses line 1 of part.csv is a row instead of column names"),
     "a title and a plot": Layout(csv("films.csv", "title,plot_synopsis,tags,split,source", lambda n: [sentence(n, length=4), sentence(n + 500), ["crime, drama", "drama", "crime"][n % 3], ["train", "train", "val", "test"][n % 4], ["imdb", "wiki"][n % 2]]), "labels text=title,text2=plot_synopsis,labels=tags,split=split", ("crime", "drama")),
     "a title and a reason": Layout(csv("films.csv", "title,rationale,label", lambda n: [sentence(n, length=4), sentence(n + 500), team(n)]), "asks text=title,label=label or text=title,text2=rationale,label=label"),
-    # Encodings of eastern languages.
+    # East Asian encodings.
     **{code: Layout(text_file("reviews.csv", as_csv([["text", "label"], *([f"{text} {sentence(n)}", team(n)] for n in ROWS)]), code), "class text=text,label=label", TEAMS, said=f"reviews.csv is read as {said}, because it is not UTF-8") for code, (said, text) in EASTERN.items()},
     "a broken letter in GB18030": Layout(text_file("reviews.csv", as_csv([["text", "label"], *([EASTERN["gb18030"][1], team(n)] for n in ROWS)]).encode("gb18030") + b"\xff,sales\n"), "refuses is not UTF-8, and its encoding cannot be detected"),
     "seldom letters in GB18030": Layout(text_file("reviews.csv", as_csv([["text", "label"], *(["\u9f98\u9749\u7228\u9e1f\u9f8d" * 3, team(n)] for n in ROWS)]), "gb18030"), "refuses is not UTF-8, and its encoding cannot be detected"),
-    # A right answer and wrong ones.
+    # Right and wrong answers in separate columns.
     "distractors": Layout(csv("train.csv", "question,distractor1,distractor2,distractor3,correct_answer,support", lambda n: [exam(n)[0], *wrong(n), right(n), sentence(n + 300)]), "choice context=support,question=question,options=distractor1+distractor2+distractor3+correct_answer,answer=correct_answer", said="options are sorted by their text"),
     "a list of wrong answers": Layout(jsonl("quiz.jsonl", lambda n: {"category": team(n), "question": exam(n)[0], "correct_answer": right(n), "incorrect_answers": wrong(n)}), "choice question=question,options=incorrect_answers+correct_answer,answer=correct_answer"),
     "distractors and a letter": Layout(csv("train.csv", "question,distractor1,distractor2,distractor3,correct_answer", lambda n: [exam(n)[0], *wrong(n), "ABCD"[n % 4]]), "asks text=question,label=correct_answer or text=distractor1,label=correct_answer"),
@@ -240,7 +240,7 @@ MESSY = {
     "a quiz whose numbers may count from 0": Layout(csv("quiz.csv", "Question,Answer 1,Answer 2,Answer 3,Answer 4,Correct answer", lambda n: [exam(n)[0], *exam(n)[1], 1 + n % 3]), "asks text=Question,label=Correct answer or text=Answer 1,label=Correct answer"),
     "a quiz with fewer options in some rows": Layout(csv("quiz.csv", "Question Text,Question Type,Option 1,Option 2,Option 3,Correct Answer", lambda n: [exam(n)[0], "Multiple Choice", *exam(n)[1][:2], "" if n % 3 else exam(n)[1][2], 1 + n % 2]), "choice question=Question Text,options=Option 1+Option 2+Option 3,answer=Correct Answer", said="count the options from 1"),
     "a quiz with mostly several right answers": Layout(csv("quiz.csv", "Question,Answer 1,Answer 2,Answer 3,Correct", lambda n: [exam(n)[0], *wrong(n), "1;3" if n % 2 else 1 + n % 3]), "asks text=Question,labels=Correct or text=Answer 1,labels=Correct"),
-    # Spans of texts and of questions.
+    # Spans in texts and in questions.
     "PubTator": Layout(text_file("corpus.PubTator", "".join(map(pubtator, ROWS))), "tags words=words,tags=tags", ENTITIES, said="left out of corpus.PubTator: 60 relations"),
     "PubTator, a mark of other words": Layout(text_file("corpus.txt", "".join(map(pubtator, ROWS)).replace("\tAnna Meyer\t", "\tAnna Weyer\t", 1)), "refuses corpus.txt line 3 gives 'Anna Weyer' as the text of characters 6 to 16, but the text there is 'Anna Meyer'"),
     "PubTator, an odd line": Layout(text_file("corpus.txt", pubtator(1) + "1\tso\n"), "refuses corpus.txt line 7 is not in PubTator's format"),
@@ -252,7 +252,7 @@ MESSY = {
     "names with a line between": Layout(text_file("names.txt", "".join(f"{' '.join(f'{w}_id' for w in tagged(n)[0])}\n" for n in ROWS)), "refuses no column of names.txt can be a label"),
     "answers and their places": Layout(csv("reviews.csv", "question,ques_score,review,human_ans_spans,human_ans_indices,is_ans_subjective", placed), "spans context=review,question=question,answer=human_ans_spans,start=human_ans_indices", said="10 questions have the answer ANSWERNOTFOUND, which is read as no answer"),
     "answers and other numbers": Layout(csv("reviews.csv", "question,review,reply,at", lambda n: [passage(n)[1], passage(n)[0], passage(n)[2], f"({n % 7}, {n % 7 + 9})"]), "refuses no column of reviews.csv can be a label"),
-    # Pairs, and their scores in the same lines of other files.
+    # Pairs of texts, with their scores in separate files.
     "scores by lines": Layout(folder(**{f"STS__{kind}__{part}__txt": "".join(line(n + at) for n in range(30)) for at, part in ((0, "news"), (30, "forum")) for kind, line in SCORED.items()}), "number text=sentence1,text2=sentence2,number=score", (), "46 train, 12 dev", "the .gs. files, line by line"),
     "scores of fewer lines": Layout(folder(STS__input__news__txt="".join(map(SCORED["input"], ROWS)), STS__gs__news__txt="".join(map(SCORED["gs"], range(59)))), "refuses STS.input.news.txt has 60 lines, but STS.gs.news.txt has 59"),
     "pairs without scores": Layout(folder(STS__input__news__txt="".join(map(SCORED["input"], ROWS)), STS__input__forum__txt="".join(map(SCORED["input"], ROWS))), "refuses has no train file"),

@@ -47,7 +47,7 @@ VARYING = (
     (r"\b[0-9a-f]{64}\b|\b(?=[a-f]*\d)[0-9a-f]{12}\b", "KEY"),
     (r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?)?", "DATE"),
     (r"\b\d+(?:\.\d+){2,}[\w.+-]*", "VERSION"),
-    (r"\b\d[\d,]* \d[\d,.]* MB\b", "AMOUNT AMOUNT"),  # tokens per second, and memory
+    (r"\b\d[\d,]* \d[\d,.]* MB\b", "AMOUNT AMOUNT"),  # two columns: tokens per second, and memory
     (_AMOUNT, "AMOUNT"),
 )
 """Patterns of what differs between machines and runs, and the word that replaces it."""

@@ -24,10 +24,11 @@ def make_both(family: str, kind: str, **changes: Any) -> tuple[Any, Any]:
     config = make_config(family, num_labels=outputs, **extras, **changes)
     theirs = getattr(transformers, f"AutoModelFor{KINDS[kind]}").from_config(config)
     for name, weight in theirs.named_parameters():
-        if name.endswith("bias"):  # zero at first, which would hide a lost bias
+        # Biases are initialized with zeros, which would hide that one is not copied.
+        if name.endswith("bias"):
             nn.init.normal_(weight, std=0.3)
     body = make_network(config)
-    if hasattr(theirs, "head"):  # ModernBERT's, which is pretrained with it
+    if hasattr(theirs, "head"):  # the pretrained head of ModernBERT
         body.pooler = theirs.head
     ours = put_head(body, config, kind)
     load_published(ours, theirs.state_dict(), theirs.base_model_prefix, UNSCALED)
@@ -77,7 +78,8 @@ def run_both(theirs: Any, ours: Any, kind: str, inputs: dict[str, Tensor]) -> tu
 
 def run_theirs(theirs: Any, kind: str, inputs: dict[str, Tensor]) -> Tensor:
     is_real = inputs["attention_mask"].bool()
-    if theirs.config.model_type == "xlnet":  # which reads the last token of a row
+    # XLNet classifies the last token of a row, so padding must come first.
+    if theirs.config.model_type == "xlnet":
         inputs = {name: move_right(values, is_real) for name, values in inputs.items()}
         is_real = inputs["attention_mask"].bool()
     if kind == "choice":

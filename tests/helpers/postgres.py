@@ -29,7 +29,8 @@ def server(password: str = "") -> Iterator[str]:
     """
     pytest.importorskip("psycopg", reason="psycopg is not installed")
     programs = _programs()
-    # Not in pytest's folder, which only the user of the tests may enter: root may run no server.
+    # Use a folder that any user may enter instead of pytest's: as root, the server runs as another
+    # user.
     folder = Path(tempfile.mkdtemp(prefix="bench-pg-", dir="/tmp"))
     try:
         if os.geteuid() == 0:

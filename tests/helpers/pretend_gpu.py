@@ -29,11 +29,11 @@ MOVING = {ATEN.copy_, ATEN._to_copy, ATEN._foreach_copy_, ATEN.set_}
 """Operations that may copy between devices."""
 
 WAITING = {
-    # item, int, float, bool, tolist, an `if`
+    # called by item(), int(), float(), bool(), tolist() and `if`
     *(ATEN._local_scalar_dense, ATEN.is_nonzero, ATEN.equal),
     *(ATEN.nonzero, ATEN.masked_select, ATEN.masked_scatter_backward, ATEN.bincount),
     *(ATEN.unique_dim, ATEN._unique2, ATEN.unique_consecutive),
-    ATEN.repeat_interleave,  # where it is by a tensor of counts
+    ATEN.repeat_interleave,  # the size of its result depends on a tensor of counts
 }
 """Operations whose results or sizes the host needs, so that it waits."""
 
@@ -99,7 +99,7 @@ class PretendGpu(TorchDispatchMode):
         if GPU in places:
             of_cpu = [t for t, p in zip(given, places, strict=True) if p == CPU and t.dim() > 0]
             masks = args[1] if packet in INDEXING else ()
-            # Indices may be on the CPU too: the host waits until they are copied.
+            # Indices may be in CPU memory; the host then waits until they are copied.
             if of_cpu and packet in INDEXING and place_of(args[0]) == GPU:
                 self.waits[f"{packet} by indices of the CPU"] += 1
             elif of_cpu and packet not in MOVING | OF_PACKED:
@@ -109,7 +109,7 @@ class PretendGpu(TorchDispatchMode):
         made = func(*args, **(kwargs or {}))
         place = GPU if GPU in places else CPU if CPU in places else None
         if packet is ATEN._pack_padded_sequence:
-            put(made[1], CPU)  # how many rows are left at each token
+            put(made[1], CPU)  # the number of rows at each time step, which is always in CPU memory
         for tensor in _tensors(made):
             if place is not None and place_of(tensor) is None:
                 put(tensor, place)
@@ -204,7 +204,8 @@ def pretended_gpu() -> Iterator[PretendGpu]:
             patch.setattr(torch.cuda, name, lambda *_, told=answer, **__: told)
         patch.setattr(torch.cuda, "get_rng_state", lambda *_: torch.get_rng_state())
         patch.setattr(torch.cuda, "set_rng_state", lambda state, *_: torch.set_rng_state(state))
-        # A torch that was built for GPUs would ask its accelerator whether it records a graph.
+        # If torch was built for GPUs, it would ask the accelerator whether a graph is being
+        # recorded.
         patch.setattr(torch.accelerator, "current_accelerator", lambda **_: None)
         patch.setattr(
             torch, "autocast", lambda _, *how, **options: autocast("cpu", *how, **options)

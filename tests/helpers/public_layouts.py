@@ -75,7 +75,7 @@ def triple(start: int, end: int, tag: str) -> list[object]:
     return [start, end, tag]
 
 
-# Annotation tools.
+# Rows of annotation tools.
 
 
 def prodigy_manual(number: int) -> dict[str, object]:
@@ -248,7 +248,7 @@ def brat(place: Path) -> Path:
     return made
 
 
-# Columns of words.
+# Files with one word per line.
 
 
 def columns(
@@ -292,7 +292,7 @@ def mistyped(number: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-# Libraries.
+# Files of libraries.
 
 
 def with_names(path: Path, rows: list[dict[str, object]], features: dict[str, object]) -> Path:
@@ -381,7 +381,7 @@ def newsgroups(place: Path) -> Path:
     return place / "news"
 
 
-# Services.
+# Files of cloud services.
 
 
 def vertex(number: int) -> dict[str, object]:
@@ -430,7 +430,7 @@ def chat(number: int) -> dict[str, object]:
     return {"messages": [{"role": role, "content": text} for role, text in said.items()]}
 
 
-# Questions.
+# Rows of question answering.
 
 
 def mrqa(number: int) -> dict[str, object]:
@@ -509,7 +509,7 @@ PUBLIC = {
     "doccano, several classes in a CSV": Layout(csv("all.csv", "id,text,label", lambda n: [n, sentence(n), "#".join(topics(n))]), "labels text=text,labels=label", sorted(TOPICS)),
     "tecoholic's NER annotator": Layout(document("annotations.json", {"classes": ["PER", "LOC"], "annotations": rows_of(lambda n: [(m := marked(n, triple))[0], {"entities": m[1]}])}), "tags words=words,tags=tags", ENTITIES),
     "classes with a slash": Layout(csv("news.csv", "text,label", lambda n: [sentence(n), ["Sci/Tech", "World", "Sports"][n % 3]]), "class text=text,label=label", ("Sci/Tech", "Sports", "World")),
-    # Columns of words.
+    # Files with one word per line.
     "CoNLL-U, odd words": Layout(text_file("x.conllu", "\n".join(map(conllu_odd, ROWS))), "tags words=2,tags=4", ("NOUN", "VERB"), "48 train, 12 dev", "accuracy"),
     "CoNLL-X": Layout(columns("x.conll", lambda k, w, t: f"{k}\t{w}\t_\t{'N' if k % 2 else 'V'}\t{'NN' if k % 2 else 'VB'}\t_\t0\tROOT\t_\t_"), "tags words=2,tags=4", ("N", "V"), "48 train, 12 dev"),
     "CoNLL-2009": Layout(columns("x.conll", lambda k, w, t: f"{k}\t{w}\t{w.lower()}\t{w.lower()}\t{'N' if k % 2 else 'V'}\t{'NN' if k % 2 else 'VB'}\t_\t_\t0\t0\tROOT\tROOT\t_\t_"), "asks words=2,tags=5 or words=2,tags=6"),
@@ -574,7 +574,7 @@ PUBLIC = {
     "a class that only dev has": Layout(split_tables(train=(range(40), labelled_row), dev=(range(40, 60), lambda n: [n, sentence(n), "odd"] if n == 44 else labelled_row(n))), "class text=text,label=label", ("neg", "odd", "pos"), "40 train, 20 dev", "1 row of dev has a label that train lacks ('odd'): its prediction counts as wrong"),
     "three texts": Layout(csv("tickets.csv", "subject,description,agent_reply,queue", lambda n: [sentence(n), second(n), sentence(n + 900), mood(n)]), "asks text=subject+description+agent_reply,label=queue"),
     "one text with several labels": Layout(csv("judged.csv", "text,label", lambda n: [sentence(n // 2), mood(n)]), "class text=text,label=label", MOODS, said="30 texts have several labels"),
-    # Others.
+    # Other layouts.
     "lists of rows": Layout(document("rows.json", rows_of(lambda n: [opinion(n), mood(n)])), "class text=1,label=2", MOODS),
     "an object of splits": Layout(document("rows.json", {name: [{"text": opinion(n), "label": mood(n)} for n in span] for name, span in (("train", range(40)), ("test", range(40, 60)))}), "class text=text,label=label,split=split", MOODS, "32 train, 8 dev, 20 test"),
     "LUIS": Layout(document("luis.json", {"luis_schema_version": "7.0.0", "intents": [{"name": "neg"}, {"name": "pos"}], "entities": [], "utterances": rows_of(lambda n: {"text": opinion(n), "intent": mood(n), "entities": []})}), "class text=text,label=intent", MOODS),

@@ -66,7 +66,8 @@ def f1(guess: str, gold: str, both_empty: float) -> float:
 def evaluate_v1(data: list[dict[str, Any]], answers: dict[str, str]) -> dict[str, float]:
     exact = points = 0.0
     for question in data:
-        if question["id"] not in answers:  # it "will receive score 0"
+        # The official script prints that the question "will receive score 0".
+        if question["id"] not in answers:
             continue
         guess, golds = answers[question["id"]], question["answers"]
         exact += any(words(guess) == words(gold) for gold in golds)

@@ -41,7 +41,7 @@ def processes_of(folder: Path) -> list[int]:
         try:
             if mark in (path / "environ").read_bytes().split(b"\0"):
                 found.append(int(path.name))
-        except OSError:  # it has ended meanwhile, or is another user's
+        except OSError:  # the process has ended meanwhile, or belongs to another user
             continue
     return found
 

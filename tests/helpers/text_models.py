@@ -26,7 +26,7 @@ GATED = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
 
 KINDS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "t5": ("t5", T5),
-    "t5.1.1": ("t5", T5 | GATED),  # Flan-T5's too
+    "t5.1.1": ("t5", T5 | GATED),  # the architecture of Flan-T5 too
     "mt5": ("mt5", T5 | GATED),
     "bart": (
         "bart",
@@ -71,7 +71,7 @@ def save_text_model(folder: Path, kind: str = "t5", **changes: Any) -> Path:
         family, vocab_size=len(tokenizer), **{**sizes, **ids, **changes}
     )
     network = transformers.AutoModelForSeq2SeqLM.from_config(config)
-    if sizes.get("feed_forward_proj"):  # T5 1.1 has an output layer of its own
+    if sizes.get("feed_forward_proj"):  # T5 1.1 has a separate output layer
         network.lm_head.weight = torch.nn.Parameter(network.lm_head.weight.detach().flip(0))
     network.save_pretrained(folder)
     tokenizer.save_pretrained(folder)

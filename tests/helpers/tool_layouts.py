@@ -508,7 +508,7 @@ TOOLS = {
     "Label Studio before 1.0": Layout(document("export.json", rows_of(lambda n: {"id": n, "data": {"text": opinion(n)}, "completions": [{"id": n, "result": [{"type": "choices", "from_name": "mood", "value": {"choices": [mood(n)]}}]}]})), "class text=text,label=mood", MOODS, WHOLE),
     "Label Studio, JSON-MIN with spans": Layout(document("min.json", rows_of(studio_min)), SPANS, ENTITIES, WHOLE),
     "Label Studio, two controls of spans": Layout(document("export.json", rows_of(two_controls)), "asks words=words,tags=people.tags or words=words,tags=places.tags"),
-    # Forms and crowds.
+    # Forms and crowdsourcing.
     "Microsoft Forms, a workbook": Layout(workbook(Sheet1=[["ID", "Start time", "Completion time", "Email", "Name", "What was wrong?", "Which topics?"], *([n + 1, f"1/{1 + n % 28}/24 10:00:00", f"1/{1 + n % 28}/24 10:05:00", "anonymous", "", sentence(n), "".join(f"{t};" for t in topics(n))] for n in ROWS)]), "labels text=What was wrong?,labels=Which topics?", sorted(TOPICS), WHOLE),
     "Google Forms, check boxes": Layout(csv("answers.csv", "Timestamp,What was wrong?,Which topics?", lambda n: [f"2024/01/{1 + n % 28:02} 10:00:00 AM GMT+1", sentence(n), ";".join(topics(n))]), "labels text=What was wrong?,labels=Which topics?", sorted(TOPICS), WHOLE),
     "Google Forms, a scale": Layout(csv("answers.csv", "Timestamp,What was wrong?,How bad was it?", lambda n: [f"2024/01/{1 + n % 28:02} 10:00:00 AM GMT+1", sentence(n), 1 + n % 5]), "asks text=What was wrong?,label=How bad was it? or text=What was wrong?,number=How bad was it?"),
@@ -517,7 +517,7 @@ TOOLS = {
     "Figure Eight": Layout(csv("a1.csv", FIGURE_8, lambda n: [570_300 + n, "FALSE", "finalized", 3 + n % 3, f"2/25/15 5:{n % 60:02}", mood(n), round(0.5 + n % 9 / 20, 4), opinion(n)]), "class text=text,label=sentiment", MOODS, WHOLE),
     "MAXQDA, a workbook": Layout(workbook(Segments=[MAXQDA, *(["\u25cf", "", ["Group A", "Group B"][n % 3 == 0], f"Interview {n % 7}", TOPICS[n % 3], n, n + 1, 0, sentence(n), "me", f"{1 + n % 28:02}.01.2024 10:00", 60 + n % 11, 0.25 + n % 13] for n in ROWS)]), "asks text=Segment,label=Code"),
     "Jira": Layout(text_file("issues.csv", as_csv([["Summary", "Issue key", "Status", "Labels", "Labels"], *([sentence(n), f"AB-{n}", ["Open", "Done"][n % 2], *topics(n), *([""] if len(topics(n)) < 2 else [])] for n in ROWS)])), "refuses line 1 names the column 'Labels' twice: rename one of them"),
-    # Excel and other programs with tables.
+    # Excel and other spreadsheet programs.
     "Excel in Germany": Layout(text_file("noten.csv", as_csv([["Aufsatz", "Note"], *([f"{sentence(n)} {GERMAN}", f"{1 + n % 40 / 10:.1f}".replace(".", ",")] for n in ROWS)], ";"), "utf-8-sig"), "number text=Aufsatz,number=Note", (), WHOLE, "1 to 4.9"),
     "Excel in Germany, cp1252": Layout(text_file("urteile.csv", as_csv([["Nr.", "Kommentar", "Kategorie"], *([n, f"{opinion(n)} {GERMAN} \u2013 \u201eso\u201c f\u00fcr 5 \u20ac", mood(n)] for n in ROWS)], ";"), "cp1252"), "class text=Kommentar,label=Kategorie", MOODS, WHOLE, "read as cp1252"),
     "Excel in Germany, true and false": Layout(text_file("spam.csv", as_csv([["Betreff", "Spam"], *([sentence(n), ["WAHR", "FALSCH"][n % 2]] for n in ROWS)], ";"), "utf-8-sig"), "class text=Betreff,label=Spam", ("FALSCH", "WAHR"), WHOLE),

@@ -19,7 +19,7 @@ def test_canonical_json_is_compact_ascii_in_the_given_order() -> None:
 def test_digests_of_equal_data_are_equal() -> None:
     assert digest({"a": 1, "b": (2.5,)}) == digest({"b": [2.5], "a": np.int64(1)})
     assert digest({"a": 1}) != digest({"a": 2}) != digest({"b": 2})
-    # sha256 of the two bytes "{}"
+    # SHA-256 of the two bytes "{}"
     assert digest({}) == "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
 
 

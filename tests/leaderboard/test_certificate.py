@@ -36,7 +36,7 @@ def trained(family: str = "bert", device: str = "cpu", **fields: Any) -> Result:
 def test_parity_statement_depends_on_family_head_and_precision() -> None:
     assert parity_of(trained()) == "proved, fp32 CPU"
     assert parity_of(trained(precision="bf16")) == "proved, bf16 CPU"
-    # DeBERTa's class cannot compute bf16, so nothing is known of it.
+    # DeBERTa's class in transformers cannot compute in bf16, so there is no comparison in bf16.
     assert parity_of(trained("deberta", precision="bf16")) == "not proved, bf16 CPU"
     assert parity_of(trained("t5")) == "none for this family's pair head"
     assert parity_of(trained("mamba")) == "none for this family"
@@ -47,7 +47,7 @@ def test_parity_statement_names_what_the_certificate_does_not_cover() -> None:
     tuned = VALUES | {"layer_decay": 0.8, "lora_rank": 8}
     assert parity_of(trained(settings=tuned)) == "none with layer_decay, lora_rank"
     assert parity_of(trained("")) == "none because the run does not state its family"
-    assert parity_of(make_result()).startswith("none")  # from elsewhere
+    assert parity_of(make_result()).startswith("none")  # the run does not come from this version
 
 
 def test_parity_statement_for_runs_of_another_version_names_the_certified_version() -> None:
@@ -56,7 +56,7 @@ def test_parity_statement_for_runs_of_another_version_names_the_certified_versio
     newer = trained()
     newer = replace(newer, provenance={**newer.provenance, "code": {"version": "99.0"}})
     assert parity_of(newer).startswith(of)
-    # The method tells the development versions of one release apart.
+    # Development versions of the same release are distinguished by their METHOD.
     code = {"version": f"{release_of(certificate()['version'])}.dev9+g8d437e88"}
     assert parity_of(replace(newer, provenance={**newer.provenance, "code": code})) == (
         "proved, fp32 CPU"
@@ -109,7 +109,7 @@ def test_report_has_the_parity_statement_in_cells_and_runs() -> None:
     board = one_board(make_rows("minilm", [0.5], data="hub"))
     run = board.entries[0].runs[0]
     result = trained(task=run.task, model=run.model)
-    vars(result.job)["key"] = run.key  # the row's
+    vars(result.job)["key"] = run.key  # the key of the run in the table
     page = render_report([board], [result], "now")
-    assert "parity: proved, fp32 CPU" in page  # the cell
+    assert "parity: proved, fp32 CPU" in page  # a note of a cell in the table
     assert "<dt>parity</dt><dd>proved, fp32 CPU</dd>" in page

@@ -96,7 +96,7 @@ def printed(path: Path) -> dict[str, Any]:
     """Return the JSON output of lists, boards and every single run."""
     with open_store(path, create=False) as store:
         keys = [row.key for row in store.runs()]
-    # By the words of the first release, in which runs were listed by `bench list runs`.
+    # The keys are commands of the first release, in which `bench list runs` listed the runs.
     words = {"list runs": ["show", "runs"], "leaderboard": ["leaderboard"]}
     words |= {f"show {key}": ["show", key] for key in keys}
     return {name: _json(each, path) for name, each in words.items()}
@@ -107,7 +107,8 @@ def _json(words: list[str], path: Path) -> Any:
 
     ended = CliRunner().invoke(app, [*words, "--json", "--db", str(path)])
     assert ended.exit_code == 0, (words, ended.output, ended.exception)
-    # To 12 digits: numpy adds in another order where a processor has wider registers.
+    # Round to 12 digits, because numpy adds numbers in another order on processors with wider
+    # registers.
     return json.loads(ended.stdout, parse_float=lambda digits: round(float(digits), 12))
 
 
@@ -145,12 +146,13 @@ def test_printed_output_for_the_store_of_a_release_is_unchanged(release: str, pa
 def _comparable(said: dict[str, Any]) -> dict[str, Any]:
     """Return printed output without fields that later versions added or depend on other files."""
     for run in said.values():
-        if "key" in run:  # the newest certificate, and a folder next to the database
+        # These values depend on the newest certificate, and on a folder next to the database.
+        if "key" in run:
             run.pop("kept_model", None)
             assert bool(run.pop("parity", "")) == bool(run.pop("certificate", ""))
-    for board in said["leaderboard"]:  # these runs have no flags
+    for board in said["leaderboard"]:  # the runs of this store have no flags
         assert not any(entry.pop("flags", ()) for entry in board["entries"])
-        # Entries without a rank were sorted by name; now they are sorted by their scores.
+        # Entries without a rank used to be sorted by name; now they are sorted by score.
         board["entries"].sort(key=lambda entry: (entry["rank"] is None, entry["name"]))
     return said
 

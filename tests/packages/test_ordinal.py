@@ -180,7 +180,7 @@ def test_third_party_package_can_be_used_after_pip_install(tmp_path: Path) -> No
     """pip builds a wheel of the package and installs it next to benchharness."""
     python = tmp_path / "env" / "bin" / "python"
     subprocess.run((sys.executable, "-m", "venv", tmp_path / "env"), check=True)
-    # The libraries of this environment are used, so that nothing is downloaded but the builder.
+    # Reuse the libraries of this environment, so that only the build backend is downloaded.
     place = next(path for path in sys.path if path.endswith("site-packages"))
     own = next((tmp_path / "env" / "lib").glob("python*/site-packages"))
     (own / "libraries.pth").write_text(f"{place}\n{ROOT}\n")

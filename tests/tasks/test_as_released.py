@@ -95,7 +95,8 @@ def test_multirc_accepts_gaps_in_row_numbers_and_questions_without_right_options
     found = score(find_task("superglue/multirc"), "dev", made, rows.examples)
     assert found == {"f1a": 1.0, "em": 1.0, "f1m": 1.0}
     none = [PairPrediction(id=e.id, label="False") for e in rows.examples]
-    # Of the authors' script 0/0 is 1: of precisions (1, 1) and recalls (1, 0) F1 is 2/3.
+    # In the authors' script 0/0 is 1, so the precisions are (1, 1), the recalls (1, 0), and F1m is
+    # 2/3.
     found = score(find_task("superglue/multirc"), "dev", none, rows.examples)
     assert found == {"f1a": 0.0, "em": 0.5, "f1m": pytest.approx(2 / 3)}
 
@@ -151,7 +152,7 @@ def test_race_accepts_lower_case_answer_letters_and_empty_options(tmp_path: Path
     assert dict(rows.odd) == {OTHER_LETTER: 2}
 
 
-# Questions on texts: SQuAD's layout, HotpotQA.
+# Questions about texts: SQuAD's layout, and HotpotQA.
 
 
 def squad(context: str, *answers: tuple[str, int], name: str = "q") -> str:
@@ -167,12 +168,14 @@ GANGA = "\u0917\u0902\u0917\u093e"
 @pytest.mark.parametrize(
     ("context", "answer", "start", "found"),
     [
-        (f"{GANGA} {GANGA} ?", GANGA, 13, 5),  # in bytes
-        ("\U0001f600 Bonn Bonn", "Bonn", 8, 7),  # in UTF-16, where the smile counts two
+        (f"{GANGA} {GANGA} ?", GANGA, 13, 5),  # the given offset counts bytes
+        # The given offset counts UTF-16 units, and the emoji has two.
+        ("\U0001f600 Bonn Bonn", "Bonn", 8, 7),
         ("\u00e9 B, or B", "B", 3, 2),
-        ("\U0001f600 In Bonn.", "Bonn", 6, 5),  # in UTF-16 the smile counts two
-        ("Bonn, or Bonn.", "Bonn", 8, 9),  # the nearer one
-        ("In  Bonn .", " Bonn ", 4, 3),  # blanks are of the answer
+        # The given offset counts UTF-16 units, and the emoji has two.
+        ("\U0001f600 In Bonn.", "Bonn", 6, 5),
+        ("Bonn, or Bonn.", "Bonn", 8, 9),  # the nearer of two occurrences
+        ("In  Bonn .", " Bonn ", 4, 3),  # the spaces belong to the answer
     ],
 )
 def test_squad_answer_with_a_byte_or_utf16_offset_is_relocated_and_counted(

@@ -171,8 +171,10 @@ def test_metrics_declare_the_library_that_they_import(
     if any(e.is_hidden for e in examples):
         pytest.skip("the labels are hidden")
     for library in ("sklearn.metrics", "scipy.stats", "scipy.optimize"):
-        monkeypatch.delattr(library)  # `from scipy import stats` takes it, if it is there
-        monkeypatch.setitem(sys.modules, library, None)  # importing it raises ImportError
+        # Otherwise `from scipy import stats` would find this attribute.
+        monkeypatch.delattr(library)
+        # Now an import of the library raises ImportError.
+        monkeypatch.setitem(sys.modules, library, None)
     for metric in (*task.metrics, *task.details):
         with pytest.raises(ImportError) if metric.library else nullcontext():
             metric.compute(perfect(task, examples), examples)
@@ -217,13 +219,13 @@ def write_hub(hub: Path) -> None:
         source = task.source
         folder = hub / "datasets" / source.hub / COMMITS.get(source.revision, source.revision)
         schema = None
-        # Dev first: its rows show every column's type.
+        # Write dev first, because its rows show the type of every column.
         for name, split in sorted(source.splits.items(), key=lambda item: item[0] != "dev"):
             found = stored_rows(task, name)
             labels = {source.label: source.label_names, **source.classes}
             for config in source.configs or (source.config,):
                 names = configs.setdefault(folder, {}).setdefault(config, [])
-                if split.hub not in names:  # two tasks may be of one data set
+                if split.hub not in names:  # two tasks may use the same data set
                     names.append(split.hub)
                 part = [row for row in found if not source.configs or row["UID"] == config]
                 path = folder / path_in(folder, source, config, split.hub)
@@ -268,7 +270,7 @@ def test_rows_from_the_hub_equal_those_from_files(
 ) -> None:
     assert over_the_hub.error == ""
     digest, found = over_the_hub.rows[f"{name}:{split}"]
-    # Where documents begin is in CoNLL-2003's files alone, and in no digest.
+    # Only the files of CoNLL-2003 contain document boundaries, which are not part of fingerprints.
     alone = {"document": None} if name == "conll2003/ner" else {}
     assert found == [{**row, **alone} for row in rows(TASKS[name].source, split, MINI)]
     assert digest == read(TASKS[name], split, MINI).fingerprint

@@ -77,16 +77,18 @@ def write_configs_of(datasets: Path, asked: list[tuple[str, str]]) -> None:
         source = TASKS[name].source
         assert DATA[source.hub]["branch"] == "main"
         folder = datasets / source.hub / commit_of(source)
-        # The hub's WikiANN has no language before its words, so that its rows are as arranged.
+        # The hub's WikiANN has no language codes before words, so its rows have the final form
+        # already.
         as_stored = replace(source, arrange=None) if source.configs else source
         found = rows(as_stored, split, MINI)
         place = source.split(split)
         for config in source.configs or (place.config or source.config,):
             names = configs.setdefault(folder, {}).setdefault(config, [])
-            if place.hub in names:  # TyDi QA has all its languages in one
+            if place.hub in names:  # TyDi QA has a single split for all languages
                 continue
             names.append(place.hub)
-            # BLiMP's rows name their config, MultiBLiMP's the folder of their file, which it is.
+            # A row belongs to the config that it names (BLiMP, column UID) or that its file is
+            # named after (MultiBLiMP).
             part = [r for r in found if r.get("UID", r.get("file", config)) == config]
             labels = {source.label: source.label_names, **source.classes}
             file = folder / config / f"{place.hub}-00000-of-00001.parquet"

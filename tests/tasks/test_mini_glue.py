@@ -42,7 +42,7 @@ HEADERS = {
     "WNLI/test": "index sentence1 sentence2",
 }
 
-# columns of the text or texts, and of the label
+# Indices of the columns with the texts, and of the column with the label, keyed by task.
 COLUMNS = {
     "CoLA": ((3,), 1),
     "SST-2": ((0,), 1),

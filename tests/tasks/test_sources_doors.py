@@ -77,7 +77,7 @@ def test_data_folder_may_be_the_parent_of_a_suite_folder(
 ) -> None:
     shutil.copytree(mini_folder() / suite, tmp_path / name)
     versions = {"squad_v2": ["squad/v2.0"], "SQuAD2.0": ["squad/v2.0"], "squad-1.1": ["squad/v1.1"]}
-    # SQuAD's own files are what XTREME trains answers on.
+    # The task xtreme/squad-en reads the files of SQuAD, so it has none in this folder.
     own = [task for task in SUITES[suite].tasks if task != "xtreme/squad-en"]
     tasks = versions.get(name, own)
     assert fingerprints(parse_data(str(tmp_path)), *tasks) == of_mini(*tasks)
@@ -155,7 +155,7 @@ def test_file_outside_the_task_folder_is_not_read_as_a_split(tmp_path: Path) -> 
     assert not has_split(TASKS["glue/rte"], "test", parse_data(str(tmp_path)))
 
 
-# Archives, as they are fetched.
+# Downloaded archives.
 
 RELEASED: Mapping[str, Mapping[str, str]] = {
     "glue": {
@@ -251,7 +251,7 @@ def test_official_files_give_the_same_rows_in_every_folder_layout(
         assert fingerprints(parse_data(str(data)), task) == wanted
 
 
-# Where there is no reading, or more than one.
+# Data folders that are ambiguous or lack files.
 
 
 def test_ambiguous_data_folder_is_an_error(tmp_path: Path) -> None:
@@ -261,7 +261,7 @@ def test_ambiguous_data_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=error):
         read(TASKS["glue/rte"], "train", parse_data(str(tmp_path)))
     shutil.copytree(mini_folder() / "glue" / "RTE", tmp_path / "glue" / "RTE")
-    read(TASKS["glue/rte"], "train", parse_data(str(tmp_path)))  # as it was released
+    read(TASKS["glue/rte"], "train", parse_data(str(tmp_path)))  # the official layout is accepted
 
 
 def test_symbolic_link_does_not_make_a_data_folder_ambiguous(tmp_path: Path) -> None:

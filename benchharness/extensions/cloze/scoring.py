@@ -273,7 +273,9 @@ def _encode_causal(model: LanguageModel, text: Candidate) -> Encoded:
     All tokens from the answer to the text's end are scored. The tokens after an answer count
     because their probability depends on the answer too.
     """
-    offset = 0 if text.second is None or not text.is_in_second else len(text.first) + 1  # a space
+    offset = (
+        0 if text.second is None or not text.is_in_second else len(text.first) + 1
+    )  # + 1 for a space
     whole = " ".join(filter(None, (text.first, text.second)))
     with telling_refusals():
         found = model.tokenizer(

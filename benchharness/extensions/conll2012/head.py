@@ -148,12 +148,12 @@ def encode(
             for name, parts in columns.items():
                 parts.append(found[name][part])
         items.append(len(rows))
-    told = join(rows, frame, limits.max_tokens)
-    starts = told["starts"]  # (rows + 1,)
-    told |= {name: spread(parts, frame.first(), starts) for name, parts in columns.items()}
+    encoded = join(rows, frame, limits.max_tokens)
+    starts = encoded["starts"]  # (rows + 1,)
+    encoded |= {name: spread(parts, frame.first(), starts) for name, parts in columns.items()}
     # A special token does not belong to a word, but it belongs to the document around it.
     documents = np.repeat(np.arange(len(examples)), np.diff(starts[items]))  # (tokens,)
-    return CorefFeatures(**told, documents=documents, items=np.array(items))
+    return CorefFeatures(**encoded, documents=documents, items=np.array(items))
 
 
 _OF_WORDS = ("words", "sentences", "speakers", "genres")
@@ -162,7 +162,7 @@ _OF_WORDS = ("words", "sentences", "speakers", "genres")
 
 def _columns(example: DocumentExample, tokens: Tokens) -> dict[str, NDArray[np.int64]]:
     """Return each token's word, sentence and speaker; a token of only white space has word 0."""
-    starts = np.cumsum([0, *(len(word) + 1 for word in example.words)])  # + 1 for a space
+    starts = np.cumsum([0, *(len(word) + 1 for word in example.words)])  # 1 is for the space
     words = np.searchsorted(starts, tokens.starts, side="right")  # (tokens,), counted from 1
     sizes = [len(sentence) for sentence in example.sentences]
     names = {name: number for number, name in enumerate(dict.fromkeys(example.speakers))}
@@ -290,15 +290,17 @@ class CorefNetwork(nn.Module):
             **inputs: Inputs of the encoder, and the arrays that are listed in
                 `CorefFeatures.per_token`, each of the shape `[rows, tokens]`.
         """
-        told = {name: inputs.pop(name) for name in CorefFeatures.per_token}
-        shape = told["words"].shape  # (rows, tokens)
-        _, counts = torch.unique_consecutive(told["documents"][:, 0], return_counts=True)
+        per_token = {name: inputs.pop(name) for name in CorefFeatures.per_token}
+        shape = per_token["words"].shape  # (rows, tokens)
+        _, counts = torch.unique_consecutive(per_token["documents"][:, 0], return_counts=True)
         firsts = np.cumsum([0, *counts.tolist()])  # (documents + 1,): first row of each
         kept = [self._window(int(first), int(last)) for first, last in pairwise(firsts)]
         if sum(map(len, kept)) < shape[0]:
-            rows = torch.tensor([row for part in kept for row in part], device=told["words"].device)
+            rows = torch.tensor(
+                [row for part in kept for row in part], device=per_token["words"].device
+            )
             inputs = _at(rows, inputs)
-            told = {name: values[rows] for name, values in told.items()}
+            per_token = {name: values[rows] for name, values in per_token.items()}
         states = self.read(self.encoder(**inputs)[0])  # (rows, tokens, size)
         sizes = inputs["attention_mask"].sum(1)  # (rows,)
         parts = [slice(a, b) for a, b in pairwise(np.cumsum([0, *map(len, kept)]).tolist())]
@@ -308,7 +310,7 @@ class CorefNetwork(nn.Module):
         )
         for number, part in enumerate(parts):
             # Documents are processed one at a time, because antecedents are in the same document.
-            document = {name: values[part] for name, values in told.items()}
+            document = {name: values[part] for name, values in per_token.items()}
             found = self.classifier(states[part], document)
             if self.training and targets is not None:
                 # The loss is stored at the first row of the document.
@@ -439,21 +441,22 @@ class SpanRanker(nn.Module):
         self.dropout = nn.Dropout(DROPOUT)
         self.apply(_initialise)
 
-    def forward(self, states: Tensor, told: dict[str, Tensor]) -> Ranking:
+    def forward(self, states: Tensor, per_token: dict[str, Tensor]) -> Ranking:
         """Score the spans of one document, and rank the possible antecedents of the kept spans.
 
-        `states` are the states of the encoder, `[rows, tokens, size]`; a row is a segment. `told`
-        contains the arrays that are listed in `CorefFeatures.per_token`, keyed by name; each has
-        the shape `[rows, tokens]`.
+        Args:
+            states: The states of the encoder, `[rows, tokens, size]`; a row is a segment.
+            per_token: The arrays that are listed in `CorefFeatures.per_token`, keyed by name, each
+                of the shape `[rows, tokens]`.
         """
-        every = _candidates(told["words"], told["sentences"])
+        every = _candidates(per_token["words"], per_token["sentences"])
         embedded = self._embed(states, every)  # (spans, span)
         widths = every.ends - every.starts
         prior = self.width_prior(self.prior_widths.weight)  # (30,)
         scores = self.mention(embedded) + prior[widths]  # (spans,)
-        kept = _prune(scores, every, int((told["words"] > 0).sum()))
+        kept = _prune(scores, every, int((per_token["words"] > 0).sum()))
         spans, embedded, scores = every.at(kept), embedded[kept], scores[kept]
-        return self._rank(spans, embedded, scores, told)
+        return self._rank(spans, embedded, scores, per_token)
 
     def _embed(self, states: Tensor, spans: Spans) -> Tensor:
         """Represent each span by its edge states, its width and an attention-weighted mean."""
@@ -472,7 +475,7 @@ class SpanRanker(nn.Module):
         return torch.cat([first, last, *others], dim=-1)  # (spans, 3 * size + 20)
 
     def _rank(
-        self, spans: Spans, embedded: Tensor, scores: Tensor, told: dict[str, Tensor]
+        self, spans: Spans, embedded: Tensor, scores: Tensor, per_token: dict[str, Tensor]
     ) -> Ranking:
         order = torch.arange(len(scores), device=scores.device)
         before = order[:, None] - order  # (spans, spans), distance in spans
@@ -484,7 +487,7 @@ class SpanRanker(nn.Module):
         cheap = cheap.masked_fill(~is_before, -torch.inf)
         count = min(MAX_ANTECEDENTS, len(scores))
         best, antecedents = cheap.topk(count, dim=1, sorted=False)  # (spans, antecedents)
-        features = self._features(spans, antecedents, buckets.gather(1, antecedents), told)
+        features = self._features(spans, antecedents, buckets.gather(1, antecedents), per_token)
         nothing = best.new_zeros((len(best), 1))  # having no antecedent scores 0
         for turn in range(REFINEMENTS):
             # `found` contains the scores of every span, (spans, antecedents + 1).
@@ -499,12 +502,12 @@ class SpanRanker(nn.Module):
         )
 
     def _features(
-        self, spans: Spans, antecedents: Tensor, distances: Tensor, told: dict[str, Tensor]
+        self, spans: Spans, antecedents: Tensor, distances: Tensor, per_token: dict[str, Tensor]
     ) -> Tensor:
         """Embed features of each pair: same speaker, genre, distance in spans and in segments."""
-        speakers = told["speakers"][spans.rows, spans.starts]  # (spans,)
+        speakers = per_token["speakers"][spans.rows, spans.starts]  # (spans,)
         same = (speakers[:, None] == speakers[antecedents]).long()  # (spans, antecedents)
-        genres = told["genres"][spans.rows, spans.starts]  # (spans,)
+        genres = per_token["genres"][spans.rows, spans.starts]  # (spans,)
         apart = spans.rows[:, None] - spans.rows[antecedents]  # (spans, antecedents)
         apart = apart.clamp(0, self.segments.num_embeddings - 1)
         genre = self.genres(genres)[:, None].expand(-1, antecedents.shape[1], -1)

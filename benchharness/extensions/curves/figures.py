@@ -126,7 +126,7 @@ def _stage_axis(places: Sequence[float], label: str) -> chart.Axis:
 
 def _draw_stages(store: Store, board: Board, examples: bool) -> Draw:
     curves = curves_of(store, board, lambda entry: entry.stage, examples=examples)
-    figures = stage_figures(list(curves))  # of all entries, before the leaderboard is reduced
+    figures = stage_figures(list(curves))  # drawn for all entries, before `_board` leaves some out
     return lambda _named, _board: figures
 
 

@@ -390,7 +390,7 @@ def _is_marked(values: Sequence[Any]) -> bool:
 def _span(found: Any) -> Span | None:
     """Parse a marked span in the notation of any known tool; return None for anything else."""
     match found:
-        # doccano and spaCy write the first form, Argilla the second
+        # doccano and spaCy write the first form, Argilla writes the second.
         case [int(start), int(end), str(label)] | [str(label), int(start), int(end)]:
             return Span(start, end, label)
         case {"span": {"begin": int(start), "end": int(end)}, "obj": str(label)}:  # PubAnnotation

@@ -67,7 +67,10 @@ def _of_document(path: Place, document: Any) -> Table:
             return _squad(path, document)
         case {"%FEATURE_STRUCTURES": list()}:
             return cas_table(path, {path.name: document})
-        case {"columns": [*names], "data": [[*_], *_] as rows}:  # pandas, orient="split"
+        case {
+            "columns": [*names],
+            "data": [[*_], *_] as rows,
+        }:  # pandas writes it with orient="split"
             return objects_table(path, _numbered(_named(rows, [*map(str, names)])), "row")
         case {"features": [{"name": _, "type": _}, *_] as features, "rows": [{"row": _}, *_]}:
             return _of_viewer(path, features, document["rows"])

@@ -490,10 +490,9 @@ WIDE = re.compile(r"(option|choice|ending|answer|opt|alternative|candidate)?([a-
 
 
 def _option_columns(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
-    if columns and all(
-        column.name.isdigit() for column in columns
-    ):  # if columns have no names, the letter of the answer is last
-        # At least four columns are needed: a question, two options and the letter of the answer.
+    if columns and all(column.name.isdigit() for column in columns):
+        # The columns have no names. They are a choice if there are at least four: a question, two
+        # or more options and, at the end, the letter of the answer.
         question, *between, last = columns if len(columns) > 3 else (columns[0], columns[-1])
         rows = zip(last.values, *(column.values for column in between), strict=True)
         if len(between) > 1 and _nearly_all(
@@ -740,7 +739,7 @@ def _is_label(column: Column) -> bool:
 
 
 def _codes(column: Column, text: str) -> bool:
-    """Return whether a name is the text's name and a word for a judgement ("Q4_theme")."""
+    """Return whether a column has codes for a text: "Q4_theme", with codes for the text "Q4"."""
     suffix = column.name.removeprefix(text) if text and column.name.startswith(text) else ""
     parts = re.split(r"[\W_]+", suffix.lower())
     return len(parts) == 2 and not parts[0] and parts[1] in NAMED["coded"]

@@ -689,7 +689,7 @@ def table_of_rows(path: Place, header: Sequence[Any], body: Lines) -> Table:
     # Sheets may have columns at the right that are empty and without a name.
     empty = {n for n, name in enumerate(header) if name == "" and not any(f[n] for _, f in body)}
     kept = [n for n in range(len(header)) if n not in empty]
-    is_index = sum(header[n] == "" for n in kept) == 1  # pandas' index, without a name
+    is_index = sum(header[n] == "" for n in kept) == 1  # pandas writes its index without a name
     header = [header[n] if header[n] != "" or is_index else f"unnamed {n + 1}" for n in kept]
     body = [(number, [f[n] for n in kept]) for number, f in body]
     doubled = [name for name, count in Counter(header).items() if count > 1]
@@ -822,7 +822,7 @@ def _reading_arrow(else_said: str) -> Iterator[None]:
 
     try:
         yield
-    except MemoryError:  # also Arrow's MemoryError
+    except MemoryError:  # Arrow's own MemoryError is one of its ArrowExceptions too
         raise
     except (OSError, ValueError, ArrowException) as error:
         raise DataError(else_said) from error

@@ -36,5 +36,5 @@ class StudentOptions:
 
     @property
     def first_stage(self) -> tuple[float, float | None]:
-        """Epochs of the stage that uses only the loss on layers, and its learning rate."""
+        """Epochs and learning rate of the first stage, which has only the loss on layers."""
         return self.layer_epochs, self.layer_learning_rate

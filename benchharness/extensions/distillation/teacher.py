@@ -103,7 +103,9 @@ class Teacher:
         """
         if self.options.layer_weight:
             self.watched = Watched.of(self, student)
-        student.is_recordable = False  # its loss may change between steps
+        student.is_recordable = (
+            False  # CUDA graphs would repeat one loss, but it may change between steps
+        )
         student.register_forward_pre_hook(self._before, with_kwargs=True)
         student.register_forward_hook(self._after, with_kwargs=True)
 
@@ -342,7 +344,9 @@ class Watched:
         sizes = [each.config.hidden_size for each in networks]
         student.reads_first_token = False  # the loss needs the last layer's states of all tokens
         if sizes[0] != sizes[1]:
-            student.layer_fit = nn.Linear(*sizes)  # named, so that the optimizer finds its weights
+            student.layer_fit = nn.Linear(
+                *sizes
+            )  # an attribute, so that the optimizer finds its weights
         return cls(
             student=States.of(networks[0]),
             teacher=States.of(networks[1]),

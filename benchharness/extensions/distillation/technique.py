@@ -106,7 +106,7 @@ class Distillation(Technique):
             state = own.state_dict()
             for name, weight in student.named_parameters():
                 if id(weight) not in known:
-                    weight.copy_(state[name])  # embeddings and the head
+                    weight.copy_(state[name])  # weights outside the layers, such as embeddings
 
     def _add_types(self, prepared: Prepared) -> None:
         """Add token types to the student's training rows if only the teacher reads them.

@@ -42,7 +42,9 @@ class KeptModel:
         # Imported late, because importing torch takes seconds.
         from benchharness.extensions.kept_models.load import load_trained
 
-        return load_trained(self.folder, trust=True)  # the code ran in training, with permission
+        return load_trained(
+            self.folder, trust=True
+        )  # the user permitted the checkpoint's code in training
 
     def __getstate__(self) -> dict[str, bytes]:
         files = (path for path in sorted(self.folder.rglob("*")) if path.is_file())

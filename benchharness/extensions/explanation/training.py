@@ -134,7 +134,7 @@ def of_run(result: Result) -> Training:
     except BenchError:  # the checkpoint no longer exists, so its values are unknown
         pass
     rate = values.get("dropout")
-    if rate is not None and "dropout" in job.settings:  # a recipe's dropout is also attention's
+    if rate is not None and "dropout" in job.settings:  # a recipe sets both rates to one value
         values["attention_dropout"] = rate
     task = find_task(job.task)
     first = next((e for e in result.evaluations if e.task == job.task and e.scores), None)

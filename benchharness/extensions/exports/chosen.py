@@ -60,10 +60,10 @@ def has_boards(store: Store, within: Within) -> bool:
 
 
 def with_parity(store: Store, board: Board) -> Board:
-    """Return a copy of a leaderboard that says for each run whether its parity is proved.
+    """Return a copy of a leaderboard with the parity of each run.
 
     Parity means that benchharness trains as transformers does. The parity certificate lists the
-    combinations for which this was measured.
+    families, heads and settings for which this was measured.
     """
     keys = dict.fromkeys(run.key for entry in board.entries for run in entry.runs)
     runs = map(with_family, store.origins(keys))

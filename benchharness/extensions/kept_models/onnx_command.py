@@ -67,7 +67,7 @@ def check_variants(name: str, wanted: Variants, db: str, *, as_json: bool) -> No
         )
     if is_there(db):
         opened(db).close()
-    from benchharness.extensions.kept_models import measure  # imports torch
+    from benchharness.extensions.kept_models import measure  # slow, because it imports torch
 
     other = None if wanted.variant is None else Path(wanted.variant)
     checks = measure.check_folder_with(
@@ -113,7 +113,7 @@ def finish(taken: "Taken", found: Found, wanted: Variants) -> "list[Check]":
         license=wanted.license,
         seeds=found.seeds,
     )
-    card.write_card(folder, made)  # before the export to ONNX, which may fail
+    card.write_card(folder, made)  # written first, because the export to ONNX may fail
     if not (wanted.onnx or wanted.int8):
         return []
     if taken.published.lacking:

@@ -71,7 +71,7 @@ class Asked:
     )
     keep_columns: bool = option(
         False,
-        "Write the columns of the file, and those of the prediction as predicted_label and so on.",
+        "Also write the columns of the file; the prediction is then in predicted_label and so on.",
     )
     task: str | None = option(
         None, "Task to use if the model was trained on several.", metavar="NAME"

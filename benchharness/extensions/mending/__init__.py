@@ -1,4 +1,4 @@
-"""Advice after runs that learned nothing: the command that would most likely mend them."""
+"""Advice after runs that learned nothing: the command that would most likely help."""
 
 from benchharness.extension import Extension
 

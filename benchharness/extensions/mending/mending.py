@@ -1,8 +1,8 @@
 """Advice on collapsed runs, which have learned nothing: which training to try instead.
 
-The causes are tried in the order in which they are most often right: the training was too short,
-the user's learning rate is too high, the rate was chosen for larger encoders. If none of them
-applies, a lower rate in a longer training is what Mosbach et al. (arXiv:2006.04884) recommend.
+Three causes are checked, the most frequent one first: the training was too short, the user's
+learning rate is too high, or the recipe's learning rate is too low for a small encoder. If none
+applies, the advice is a lower rate in a longer training (Mosbach et al., arXiv:2006.04884).
 """
 
 from collections import defaultdict
@@ -58,14 +58,14 @@ def advise(options: RunOptions, store: Store, rows: Sequence[RunRow]) -> Iterato
         result = store.result(lost[0].key)
         if isinstance(result, Result):
             asked, model = _of_model(options, result.job)
-            reason, changed = mended(asked, result.job, model, result.cost.steps)
+            reason, changed = remedy(asked, result.job, model, result.cost.steps)
             count = f"{len(lost)} of {counted(len(runs), 'run' if is_sweep else 'seed')}"
             found[result.job.model, f"learned nothing ({count}): {reason}", changed].append(task)
     for (name, said, changed), tasks in found.items():
         whole = _of_tasks(changed, tasks)
         titles = ", ".join(dict.fromkeys(distinct_title(task) for task in tasks))
         yield Advice(
-            sentence=f"{name} on {titles} {said}. Most likely to mend it:",
+            sentence=f"{name} on {titles} {said}. Most likely to help:",
             command=shell_command(whole, tasks),
             call=python_call(whole),
         )
@@ -84,8 +84,8 @@ def _by_score(rows: Iterable[RunRow]) -> Iterator[tuple[str, list[RunRow]]]:
         yield task, runs
 
 
-def mended(options: RunOptions, job: Job, model: ModelSpec, steps: int) -> tuple[str, RunOptions]:
-    """Return why a job has probably learned nothing, and options that would most likely mend it.
+def remedy(options: RunOptions, job: Job, model: ModelSpec, steps: int) -> tuple[str, RunOptions]:
+    """Return why a job has probably learned nothing, and options that would most likely help.
 
     Args:
         options: The options with which the job was run.
@@ -97,7 +97,7 @@ def mended(options: RunOptions, job: Job, model: ModelSpec, steps: int) -> tuple
     rate = float(setting.value)
     again = replace(options, force=False, halving=False)
     is_few_rows = job.recipe == FEW_ROWS and not job.own_recipe
-    if is_few_rows:  # it may have been chosen by itself
+    if is_few_rows:  # the recipe may have been chosen automatically
         again = replace(again, recipe=FEW_ROWS)
     if "features" in job.settings:
         values = {"steps": str(max(enough, 2 * steps))}
@@ -139,9 +139,9 @@ def _set(options: RunOptions, values: Mapping[str, str], without: Collection[str
 
 
 def _of_model(options: RunOptions, job: Job) -> tuple[RunOptions, ModelSpec]:
-    """Return the options for the model of a job alone, as the user wrote it, and the model.
+    """Return the options for only the model of a job, as the user wrote it, and the model.
 
-    A model that is none of the user's models is a teacher.
+    A model that the user did not name is a teacher.
     """
     other = job.start.model if job.start and job.start.kind == "checkpoint" else ""
     for word in options.model:
@@ -155,7 +155,7 @@ def _of_model(options: RunOptions, job: Job) -> tuple[RunOptions, ModelSpec]:
 
 
 def _of_tasks(options: RunOptions, tasks: Iterable[str]) -> RunOptions:
-    """Return the options for some tasks alone, unless the user's own data define the task."""
+    """Return the options for only these tasks, unless the user's own data define the task."""
     if options.data_file is not None or options.hf is not None:
         return replace(options, task=(), data=None)
     if options.multi_task:

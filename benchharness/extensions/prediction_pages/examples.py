@@ -209,7 +209,7 @@ def build_example(
     # The difficulty is larger for harder examples. Without gold answers, it is the share of seeds
     # whose answer differs from the most frequent answer.
     if row.judged:
-        near = fmean(found.near for found in row.judged[0])  # only the first system counts
+        near = fmean(found.near for found in row.judged[0])  # answers of the first system only
         difficulty = -near
     else:
         counts = [len(places) for _, places in _grouped(kind, row.sides[0])]

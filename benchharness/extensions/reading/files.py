@@ -280,4 +280,4 @@ LAYOUT = Layout(read=read_questions)
 QUAC = Form(split="dev", write=_questions, ending=".jsonl")
 COQA = Form(split="dev", write=_questions, ending=".json")
 HOTPOTQA = Form(split="dev", write=_questions, needs_rows=True, ending=".json")
-"""Forms of the prediction files for the official scripts of the three tasks."""
+"""Submissions of QuAC, CoQA and HotpotQA: prediction files for their official scripts."""

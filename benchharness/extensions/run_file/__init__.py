@@ -1,4 +1,4 @@
-"""A run in a file: `bench run --config run.toml` reads the options of a command from TOML."""
+"""Read the options of a command from a TOML file: `bench run --config run.toml`."""
 
 from benchharness.extension import Command, Extension
 
@@ -8,7 +8,7 @@ EXTENSION = Extension(
     commands={
         "show config": Command(
             "command:show_config",
-            "Show the options in a file of --config.",
+            "Show the options in a file for --config.",
             "show config run.toml",
         ),
     },

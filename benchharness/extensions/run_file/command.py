@@ -25,9 +25,9 @@ def show_config(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Show the options in a file, the commands that use them, and the same command line.
+    """Show the options in a file, the commands that use them, and the equivalent command line.
 
-    The file is checked, but the names of models and tasks in it are not looked up.
+    The keys and values are checked, but not whether the models and tasks exist.
     """
     keys = read_keys(file)
     known = {name: options_of(load_command(name)) for name in COMMANDS}

@@ -8,8 +8,8 @@
     learning_rate = [2e-5, 3e-5]
 
 A key is an option of the command line without its dashes and with underscores (`data_file`). The
-options, their types and their ranges are those of the command's parser. The parser and its parts
-have the type Any, because typer has its own copy of click in some of its versions.
+options, their types and their ranges are those of the command line's parser. The parser's objects
+are annotated as Any, because some versions of typer contain their own copy of click.
 """
 
 import json
@@ -26,17 +26,17 @@ from benchharness.errors import BenchError, unknown_name, without_passwords
 from benchharness.extensions.run_file import EXTENSION
 
 COMMANDS = tuple(name for name in EXTENSION.options if command(name))
-"""Names of the commands that read files; those of deleted extensions are left out."""
+"""Names of the commands with the option --config, without those of deleted extensions."""
 
 RUN = COMMANDS[0]
-"""The command whose files all commands accept: they ignore its options that they do not have."""
+"""Name of the command whose files every command accepts, ignoring the options it lacks."""
 
 OWN = ("config", "write_config")
-"""Names of the options that read and write files, which a file cannot set."""
+"""Parameters of the options --config and --write-config, which a file cannot set."""
 
 
 def options_of(parsed: Any) -> dict[str, Any]:
-    """Return the options of a command of the parser that a file may set, by the keys of a file."""
+    """Return the options of a parsed command that a file may set, keyed as in the file."""
     return {
         flag.removeprefix("--").replace("-", "_"): param
         for param in parsed.params
@@ -73,8 +73,8 @@ def read_options(path: Path, context: Any) -> tuple[dict[str, Any], list[str]]:
         context: The parser's context of the command.
 
     Returns:
-        The values of the options as the parser converts them, by the name of the parameter; and the
-        keys of the file that are options of `bench run`, but not of this command.
+        The converted values, by the name of the function's parameter; and the keys of the file that
+        are options of `bench run`, but not of this command.
 
     Raises:
         BenchError: The file cannot be read, or a key or a value is wrong.
@@ -109,9 +109,10 @@ def _unknown(path: Path, key: str, name: str, known: Mapping[str, Any]) -> Bench
 
 
 def _checked(place: str, param: Any, value: object, context: Any) -> Any:
-    """Convert a value of a file as the parser converts the words of the command line.
+    """Return a value of a file, validated and converted as if it came from the command line.
 
-    `place` names the file and the key in errors.
+    Raises:
+        BenchError: The value is wrong. The message begins with `place`, the file and the key.
     """
     words = _words(param, value)
     if words is None:
@@ -139,13 +140,13 @@ def _expected(param: Any) -> str:
 
 
 def _words(param: Any, value: object) -> bool | str | list[str] | None:
-    """Convert a value of TOML to the words that the command line would have.
+    """Convert a TOML value to the argument or arguments that the command line would have.
 
     Several values are a list of words if the option is repeatable, and else one word with commas
     (`--shots 8,32`). A table is for options with values such as NAME=VALUE.
 
     Returns:
-        The words, or True or False for a flag; None if the option has no such values.
+        The arguments, or True or False for a flag; None if the value has a wrong type.
     """
     forms = param.metavar or ""
     if param.is_flag:
@@ -171,7 +172,7 @@ def _pair(name: str, value: object, between: str) -> str | None:
 
 
 def _text(value: object) -> str | None:
-    """Return a text or a number as a word of the command line, where the shell expands "~"."""
+    """Return a text or a number as an argument, with "~/" expanded; None for other types."""
     if isinstance(value, str):
         return str(Path(value).expanduser()) if value.startswith("~/") else value
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -188,9 +189,9 @@ def to_toml(values: Mapping[str, Any], parsed: Any, path: Path) -> tuple[str, li
     """Write options as TOML; passwords in URLs are left out.
 
     Args:
-        values: The values of options as the parser has converted them, by name of the parameter.
-        parsed: The command of the parser.
-        path: The name of the file, which a comment in the file mentions.
+        values: The converted values of options, by the name of the function's parameter.
+        parsed: The parsed command.
+        path: Path of the file, whose name a comment in the file mentions.
 
     Returns:
         The text of the file, and the keys whose values had passwords.
@@ -225,7 +226,7 @@ def _plain(value: object) -> Any:
 
 
 def _table(words: list[str]) -> list[str] | None:
-    """Return the lines of a table for NAME=VALUE words; None if they do not make a table."""
+    """Return NAME=VALUE arguments as lines of a table; None if a name is missing or repeated."""
     pairs = [found.groups() for found in map(_PAIR.fullmatch, words) if found]
     names = {name.strip() for name, _ in pairs}
     if len(names) < len(words):
@@ -238,13 +239,13 @@ def _name(name: str) -> str:
 
 
 def _values(text: str) -> str:
-    """Return the value of a NAME=VALUE word as TOML, which `_pair` converts back to this text."""
+    """Return the value of a NAME=VALUE argument as TOML, such that `_pair` restores the text."""
     found = [_number(word) or _toml(word) for word in text.split(",")]
     return f"[{', '.join(found)}]" if len(found) > 1 else found[0]
 
 
 def _number(word: str) -> str:
-    """Return a word that is a number or a flag in TOML with the same text; "" for other words."""
+    """Return the word if it is a TOML number or boolean that is written in the usual way, or ""."""
     if word in ("true", "false"):
         return word
     try:
@@ -264,17 +265,14 @@ def _toml(value: object) -> str:
         value.encode()
     except UnicodeEncodeError as error:
         raise BenchError(
-            f"{value!r} is not UTF-8 text, so it cannot be written to a file of options. Rename it."
+            f"{value!r} is not UTF-8 text, so it cannot be written to the file. Rename it."
         ) from error
-    # A string of JSON is one of TOML, except that TOML has no raw delete character.
+    # JSON strings are valid in TOML, except that TOML requires an escape for the character U+007F.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def command_words(values: Mapping[str, Any], parsed: Any) -> Iterator[str]:
-    """Yield the words of the command line that set these options.
-
-    The arguments are those of `to_toml`.
-    """
+    """Yield the arguments of the command line that set these options; see `to_toml`."""
     for param in options_of(parsed).values():
         for value in _plain(values.get(param.name)):
             yield param.opts[0]

@@ -25,7 +25,7 @@ def _read(context: typer.Context, config: str | None) -> str | None:
         context.default_map, unused = read_options(Path(config), context)
         if unused:
             tell_notes(
-                [f"{config}: not an option of `{context.command_path}`: {', '.join(unused)}."]
+                [f"{config}: `{context.command_path}` ignores the keys {', '.join(unused)}."]
             )
     return config
 
@@ -133,6 +133,6 @@ def _write(context: typer.Context, values: dict[str, Any], path: Path) -> None:
     with writing(path), whole_file(path) as draft:
         draft.write(text.encode())
     if hidden:
-        tell_notes([f"{path} has no password of {', '.join(hidden)}: pass it in another way."])
+        tell_notes([f"{path} lacks the password in {', '.join(hidden)}: pass it in another way."])
     command = shlex.join(["bench", *context.command_path.split()[1:], "--config", str(path)])
     typer.echo(visible(f"wrote {path}; run it with `{command}`"))

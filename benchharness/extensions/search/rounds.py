@@ -330,7 +330,7 @@ class Search:
                 seconds = self._seconds(missing, schedule)
                 fitting = _fitting(seconds, schedule.at_once, end - time.monotonic())
                 self._is_over = len(fitting) < len(missing)
-                if self._is_over and missing[0][2:] == (0, 0):  # the first round
+                if self._is_over and missing[0][2:] == (0, 0):  # this is the first round
                     _refuse(minutes, seconds.values(), schedule)
                 if fitting or self._is_whole:
                     tell(f"{words}: {counted(len(fitting), 'job')}")

@@ -178,9 +178,11 @@ def _write(found: Sequence[Gathered], out: str, *, as_json: bool) -> None:
 
 
 def _missing(task: str) -> str:
-    """Return why a task has no predictions: it has no run, or that of another task lacks it."""
+    """Return the reason why the store has no predictions for a task."""
     trained = find_task(task).trained_on
-    return f"no run of {title_of(trained)} has predicted it" if trained else "this task was not run"
+    if trained:  # such as AX, which models that are trained on MNLI predict
+        return f"no run of {title_of(trained)} has predicted it"
+    return "this task was not run"
 
 
 def _facts(file: Gathered) -> dict[str, Any]:

@@ -106,7 +106,7 @@ class Answer:
         )
 
     @property
-    def starless(self) -> tuple[str, ...]:
+    def tied_without_star(self) -> tuple[str, ...]:
         """Names of encoders that do not differ significantly from the first one, but not `best`."""
         places = [each.encoder for each in self.candidates[:1]]
         return tuple(name for name in (*places, *self.tied) if name not in self.best)

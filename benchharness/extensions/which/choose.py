@@ -102,7 +102,7 @@ class Found:
         answers: One ranking per task. If there are several tasks, the one by the mean is the last.
         search: The search, with its jobs and their results.
         warnings: Warnings about tasks on which encoders are trained for too few steps.
-        advice: Commands that would most likely mend the runs that learned nothing.
+        advice: Commands that would most likely help after runs that learned nothing.
     """
 
     answers: list[Answer]

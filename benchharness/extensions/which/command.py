@@ -237,7 +237,7 @@ def _interval(candidate: Candidate) -> str:
     return f"{shown(candidate.interval.low)} to {shown(candidate.interval.high)}"
 
 
-_STARLESS = (
+_WITHOUT_STAR = (
     " An encoder that has learned nothing, or that is not better than the majority class, has no "
     "star."
 )
@@ -252,7 +252,7 @@ def _legend(
     yield (
         "*: the best score of a column, and scores that do not differ significantly from it "
         f"(95 %{over})."
-        f"{_STARLESS if any(answer.starless for answer in answers) else ''}"
+        f"{_WITHOUT_STAR if any(answer.tied_without_star for answer in answers) else ''}"
     )
     yield from note_lines(
         ((each.encoder, distinct_title(task)), flags)

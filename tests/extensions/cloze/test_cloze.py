@@ -72,7 +72,7 @@ def tokenizer():
 def model_of(config, seed: int = 1) -> LanguageModel:
     """Return a language model with the tokenizer of tiny and large random weights."""
     torch.manual_seed(seed)
-    config = deepcopy(config)  # packing changes its attention
+    config = deepcopy(config)  # a copy, because packing changes the config's attention
     is_causal = config.model_type == "gpt2"
     network = (GPT2LMHeadModel(config) if is_causal else MaskedLM.from_config(config)).eval()
     for weight in network.parameters():
@@ -144,7 +144,7 @@ def test_causal_model_score_is_the_sum_of_token_log_probabilities() -> None:
     steps = [float(logits[n, token]) for n, token in enumerate(ids.input_ids[0, 1:])]
     model.prepare(torch.device("cpu"))
     assert scored(model, [whole(SENTENCES[0])])[0] == pytest.approx(sum(steps), abs=1e-5)
-    # Of an answer inside the text, what follows it counts, and what is before it does not.
+    # If the answer is inside the text, the tokens after it are scored, and those before it are not.
     inside = replace(whole(SENTENCES[0]), start=4, end=9)
     assert scored(model, [inside])[0] == pytest.approx(sum(steps[1:]), abs=1e-5)
 
@@ -152,7 +152,8 @@ def test_causal_model_score_is_the_sum_of_token_log_probabilities() -> None:
 def test_identical_masked_inputs_are_computed_only_once() -> None:
     model = model_of(CONFIGS[0])
     model.prepare(torch.device("cpu"))
-    texts = [f"The baker sold the {thing}." for thing in ("car", "house")]  # one token each
+    # Each of the two words is one token.
+    texts = [f"The baker sold the {thing}." for thing in ("car", "house")]
     answers = [replace(whole(text), start=19, end=len(text) - 1) for text in texts]
     scoring, read_rows = Scoring(model), []
     for each in encode(model, answers):
@@ -292,7 +293,7 @@ def test_zero_shot_checkpoint_without_a_language_model_head_is_an_error(tmp_path
     assert not load_language_model(str(tmp_path / "whole"), None, 1).is_causal
 
 
-# jobs
+# Jobs.
 
 
 def test_zero_shot_job_is_planned_once_per_task_without_training_rows() -> None:
@@ -390,7 +391,7 @@ def test_blimp_read_from_the_hub_gives_the_scores_of_blimp_read_from_files(tmp_p
     assert again.returncode == 0, again.stderr
     with open_store(tmp_path / "results" / "leaderboard.sqlite", create=False) as store:
         (row,) = [row for row in store.runs() if row.model == "tiny"]
-        assert len(store.attempts(row.key)) == 1  # mini's run is the one that is stored
+        assert len(store.attempts(row.key)) == 1  # the run on mini data, which was stored before
     assert row.data == "hub"
     assert {f"accuracy_{name}" for name in PARADIGMS} <= row.scores["blimp/blimp"].keys()
     mean = np.mean([row.scores["blimp/blimp"][f"accuracy_{name}"] for name in PARADIGMS])

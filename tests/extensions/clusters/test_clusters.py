@@ -384,6 +384,6 @@ def test_ray_sweep_with_a_disconnected_and_killed_node_gives_the_results_of_a_lo
     evaluations, results = table(tmp_path / "b.sqlite")
     assert evaluations == local
     attempts = sorted(result.provenance["engine"]["attempt"] for result in results)
-    # What ran on the killed node ran again. What ran on the one that was cut off may have ended
-    # meanwhile, and arrived when the cable was back.
+    # The job on the killed node ran again. The job on the disconnected node may have ended
+    # meanwhile; its result then arrived after the reconnection.
     assert len(results) < sum(attempts) <= len(results) + 2, attempts

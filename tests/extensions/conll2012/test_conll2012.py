@@ -20,7 +20,7 @@ from tests.helpers.official_files import read_file, write_file
 
 NAME = "conll2012/train.english.v4_gold_conll"
 
-# Twelve columns and one for each proposition: as the shared task pads them.
+# Twelve columns and one per proposition, padded as in the files of the shared task.
 PLAIN = """\
 #begin document (bc/cctv/00/cctv_0001); part 000
 bc/cctv/00/cctv_0001   0   0     Mary   NNP  (TOP(S(NP*)        -    -   -   Ann   (PERSON)  (ARG0*)  *        (3)
@@ -206,7 +206,7 @@ def test_predicate_index_outside_the_sentence_is_reported():
     assert "the predicate index 1; expected -1 to 0" in find_fault(SRL, example)
 
 
-# What is written is read again.
+# Written prediction files are read again.
 
 
 @pytest.mark.parametrize("task", [COREF, SRL])

@@ -50,7 +50,7 @@ def documents(count: int) -> tuple[DocumentExample, ...]:
     return read(COREF, "dev", parse_data("mini"), count).examples  # type: ignore[return-value]
 
 
-# Segments
+# Segments.
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -88,7 +88,7 @@ def test_coreference_targets_are_word_ranges_with_cluster_numbers():
         targets(features, [hidden], COREF)
 
 
-# Spans
+# Spans.
 
 
 def test_candidate_spans_never_cross_a_sentence_or_segment():
@@ -122,7 +122,7 @@ def test_antecedent_distances_are_grouped_into_ten_buckets():
     assert found.tolist() == [0, 1, 2, 3, 4, 5, 5, 6, 6, 7, 7, 8, 8, 9, 9]
 
 
-# The ranking, against one that is written out
+# Scores of antecedents, compared with an independent computation span by span.
 
 
 def made_ranker() -> tuple[SpanRanker, torch.Tensor, dict[str, torch.Tensor]]:
@@ -244,15 +244,16 @@ def test_coreference_loss_is_the_negative_marginal_log_likelihood_of_gold_antece
     scores = torch.randn(4, 5).masked_fill(functional.pad(~is_before, (1, 0)), -torch.inf)
     scores[:, 0] = 0
     ranking = Ranking(spans=spans, scores=scores, antecedents=antecedents, is_before=is_before)
-    # Words 1, 3 and 4 are one; word 2 is in no cluster; word 9 was not kept.
+    # Words 1, 3 and 4 form a cluster. Word 2 is in no cluster, and word 9 was not kept.
     gold = torch.tensor([[1, 1, 1], [3, 3, 1], [4, 4, 1], [9, 9, 2], [0, 0, 0]])
     shares = scores.softmax(1)
-    right = [{0}, {0}, {4}, {2, 4}]  # places in a row: 0 for none, then words 4, 3, 2, 1
+    # Right columns of `scores` per span: 0 for no antecedent, then words 4, 3, 2, 1.
+    right = [{0}, {0}, {4}, {2, 4}]
     expected = -sum(shares[n, sorted(found)].sum().log() for n, found in enumerate(right))
     assert ranking.loss(gold).item() == pytest.approx(expected.item(), rel=1e-5)
 
 
-# The network
+# The network.
 
 
 def made(examples, max_tokens: int = 128, segments: int | None = None):

@@ -20,9 +20,9 @@ from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.sources import Data
 from benchharness.tasks.task import score
 
-# The oracle: reference-coreference-scorers (CorScorer.pm), which reads files as it does. It shares
-# no code with the metrics: mentions are numbered through key and response as the script numbers
-# them, links are counted mention by mention, and the pairing of entities tries every one.
+# Independent reimplementation of reference-coreference-scorers (CorScorer.pm), which reads the same
+# files. It shares no code with the metrics: mentions are numbered over key and response as in the
+# script, links are counted mention by mention, and all alignments of entities are tried.
 
 Chains = list[list[int]]
 
@@ -58,7 +58,8 @@ def _documents(text: str) -> dict[str, dict[str, list[tuple[int, int]]]]:
                 chains.setdefault(chain, []).append((word, word))
             cell = re.sub(r"\(\d+\)", "", cell)
             for chain in re.findall(r"\((\d+)", cell):
-                chains.setdefault(chain, [])  # its number is that of its first mark
+                # Chains are numbered in the order of their first marks.
+                chains.setdefault(chain, [])
                 half.setdefault(chain, []).append(word)
             for chain in re.findall(r"(\d+)\)", cell):
                 chains.setdefault(chain, []).append((half[chain].pop(), word))
@@ -69,7 +70,7 @@ def _documents(text: str) -> dict[str, dict[str, list[tuple[int, int]]]]:
 
 def _numbered(key: Mapping, response: Mapping) -> tuple[Chains, Chains]:
     numbers: dict[tuple[int, int], int] = {}
-    # Of gold mentions that a response has again the script keeps the first.
+    # The script keeps only the first occurrence of a gold mention that the response repeats.
     gold, seen = {m for chain in key.values() for m in chain}, set[tuple[int, int]]()
     response = {
         name: [m for m in chain if not (m in gold and (m in seen or seen.add(m)))]  # type: ignore[func-returns-value]
@@ -113,7 +114,8 @@ def _ceafe(key: Chains, response: Chains) -> list[float]:
     def alike(gold: list[int], other: list[int]) -> float:
         return 2 * sum(mention in other for mention in gold) / (len(gold) + len(other))
 
-    empty: Chains = [[]] * max(0, len(key) - len(response))  # unlike any
+    # Empty clusters have the similarity 0 with any cluster.
+    empty: Chains = [[]] * max(0, len(key) - len(response))
     best = max(
         sum(alike(gold, other) for gold, other in zip(key, chosen, strict=True))
         for chosen in permutations([*response, *empty], len(key))
@@ -121,7 +123,7 @@ def _ceafe(key: Chains, response: Chains) -> list[float]:
     return [best, len(key), best, len(response)]
 
 
-# The tests.
+# Tests.
 
 
 def draw_clusters(random: Random, words: int, alone: bool) -> Clusters:
@@ -132,7 +134,7 @@ def draw_clusters(random: Random, words: int, alone: bool) -> Clusters:
     for mention in mentions:
         clusters.setdefault(random.randint(0, 3), []).append(mention)
     kept = [c for c in clusters.values() if alone or len(c) > 1]
-    # A column cannot say which of two crossing mentions of one chain ends first.
+    # The column does not determine which of two crossing mentions of a chain ends first.
     return tuple(tuple(c) for c in kept if not any(_cross(a, b) for a in c for b in c))
 
 
@@ -146,7 +148,7 @@ def draw(random: Random) -> tuple[list[ClusterPrediction], list[DocumentExample]
         words = random.randint(3, 8)
         gold = draw_clusters(random, words, random.random() < 0.3)
         guess = draw_clusters(random, words, random.random() < 0.3)
-        if random.random() < 0.5:  # some of the gold clusters beside some of others
+        if random.random() < 0.5:  # combine some gold clusters with some of the other clusters
             kept = [c for c in gold if random.random() < 0.7]
             taken = {mention for c in kept for mention in c}
             guess = (*kept, *(c for c in guess if taken.isdisjoint(c)))
@@ -257,7 +259,7 @@ def test_overlapping_gold_chains_are_scored_as_by_the_official_scorer(
         if kind in (
             "twice",
             "marks in any order",
-        ):  # which chain has a mention counts where it is predicted
+        ):  # the chain of a mention matters only if the mention is also predicted
             drawn = random.sample([*dict.fromkeys(m for c in chains for m in c)], 5)
             halves = tuple(drawn[:3]), tuple(drawn[3:])
             guess = tuple(c for c in halves if not any(_cross(a, b) for a in c for b in c))
@@ -283,8 +285,9 @@ A, B, C, D, E, F, G, H, P, Q, R, S = ((n, n + 1) for n in range(12))
 @pytest.mark.parametrize(
     ("predicted", "expected"),
     [
-        # The example of the scorer's own tests (Luo 2005, figure 1): a key of {A B C D E}, {F G},
-        # {H P Q R S}, and a response that joins the first or the second with the last.
+        # The example in the tests of the official scorer (Luo 2005, figure 1): the key is {A B C D
+        # E}, {F G}, {H P Q R S}, and the response joins the first or the second cluster with the
+        # last.
         (((A, B, C, D, E), (F, G, H, P, Q, R, S)), (1.0, 0.9, 1.0, 16 / 21)),
         (((A, B, C, D, E, H, P, Q, R, S), (F, G)), (1.0, 0.9, 1.0, 7 / 12)),
     ],
@@ -339,7 +342,7 @@ def test_ceafe_aligns_gold_and_predicted_entities_one_to_one():
     gold = ((A, B, C), (D, E, F, G))
     predicted = ((A, B), (C, D), (F, G, H, P))
     found = ceaf_e(gold, predicted)
-    # {A B C} with {A B}: 4/5, {D E F G} with {F G H P}: 1/2.
+    # The similarity of {A B C} and {A B} is 4/5, and that of {D E F G} and {F G H P} is 1/2.
     assert found == pytest.approx((1.3, 2, 1.3, 3))
 
 

@@ -19,7 +19,7 @@ def draw_tags(random: Random, words: int, verb: int) -> tuple[str, ...]:
     while place < words:
         role = random.choice((*ROLES, "O", "O"))
         size = min(random.randint(1, 3), words - place)
-        if place <= verb < place + size:  # the predicate is a phrase of its own
+        if place <= verb < place + size:  # no other argument may contain the predicate
             size = max(1, verb - place)
         if place == verb:
             role, size = "V", 1
@@ -36,7 +36,8 @@ def draw(random: Random) -> tuple[list[TagPrediction], list[RoleExample]]:
             gold = draw_tags(random, words, verb)
             same = random.random() < 0.3
             guess = gold if same else draw_tags(random, words, verb)
-            if random.random() < 0.5:  # a faulty model's tags: parts of both
+            # Errors as those of a model: tags of both sequences are combined.
+            if random.random() < 0.5:
                 cut = random.randint(0, words)
                 guess = to_iob2(gold[:cut] + guess[cut:])
             name = f"doc/000/{sentence}/{number}"

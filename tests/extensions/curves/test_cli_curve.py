@@ -111,7 +111,7 @@ def test_curve_table_has_an_empty_cell_for_a_checkpoint_without_a_score(bench, s
             store.add_result(run_of(2000, RTE, seed, 20))
     ended = bench("curve", "small", "--db", "board.sqlite")
     assert ended.code == 0, ended.err
-    # two seeds show no interval, and without CoLA there is no mean of all checkpoints
+    # Two seeds give no interval. There is no mean over tasks, because a checkpoint lacks CoLA.
     assert re.search(r"2,000 +2,000,000 +\d\d\.\d +2", ended.out)
     assert "mean" not in ended.out
 
@@ -191,7 +191,8 @@ def test_run_on_a_checkpoint_pattern_resumes_and_gives_a_curve(bench, tmp_path, 
         save_checkpoint(tmp_path / "small" / f"step-{step}", initializer_range=0.1 * step)
     words = ("run", "--data", "mini", "--recipe", "checkpoints", "--limit", "16", "--jobs", "1")
     words += ("--task", "glue/rte", "--no-baselines", "--db", "board.sqlite", "--out", "page.html")
-    # one of them alone, under its folder's name: what is stored of it counts for the run too
+    # The first run names the folder of a single checkpoint; its stored result is used for the curve
+    # too.
     assert bench(*words, "--model", "small/step-2", "--seed", "1").code == 0
     ended = bench(*words, "--model", "small/step-*", "--seed", "1", "--seed", "2")
     assert ended.code == 0, ended.err

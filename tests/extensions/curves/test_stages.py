@@ -69,7 +69,8 @@ def test_flat_curves_have_at_most_5_percent_false_trends(seeds):
     for draw in range(200):
         curve = curves_of(board_of({SST2: drawn([0.2] * 12, seeds, draw=draw)}))[SST2]
         alarms += parts(curve) != [("is flat", 0, 11)]
-    # of 200 with a chance of 5 %, 17 or more come in one case of forty
+    # At an error rate of 5 %, 17 or more of 200 curves have a false trend with a probability of 2.5
+    # %.
     assert alarms <= 16
 
 

@@ -48,7 +48,7 @@ def examples(found, split="train"):
         (['["it\'s"]', "[\"it's\", 'so']"], [["it's"], ["it's", "so"]]),
         (["['a']", "", "nan"], [["a"], "", None]),
         (["'pos'", "'neg'"], ["pos", "neg"]),
-        # These are texts.
+        # The following cells are texts and not lists.
         (["[POS]", "[NEG]"], ["[POS]", "[NEG]"]),
         (["[deleted] it", "['a']"], ["[deleted] it", "['a']"]),
         (["['a'", "['b']"], ["['a'", "['b']"]),
@@ -93,8 +93,10 @@ def test_numeric_column_ignores_missing_values_and_reports_other_texts():
     prices = [n + 0.5 for n in range(60)]
     assert Column("price", [*prices, "NA", "n/a", "nan"]).numbers == prices
     assert Column("price", [*prices, "unknown", "unknown"]).odd_number == (60, "unknown")
-    assert Column("price", [*prices, "a", "b", "c", "d"]).odd_number is None  # words of their own
-    assert Column("grade", [0, 1] * 30 + ["NA"]).numbers is None  # it may be a class
+    # Four different words are too many to be mistakes.
+    assert Column("price", [*prices, "a", "b", "c", "d"]).odd_number is None
+    # With few numbers, "NA" may be a class.
+    assert Column("grade", [0, 1] * 30 + ["NA"]).numbers is None
     assert Column("share", ["1%", "20%", "3.5%"]).numbers == [1, 20, 3.5]
     assert Column("share", ["1%", "0.2"]).numbers is None
     assert Column("id", [10**400, 1, 2]).numbers is None
@@ -191,7 +193,7 @@ def test_test_file_may_have_rows_without_a_label(tmp_path):
         assert found.own.labels == ("neg", "pos")
         assert [e.label for e in examples(found, "test")][:6] == [None] * 5 + ["pos"]
         assert any(s.startswith("5 rows of test have no label") for s in found.sentences)
-    # Where train has such a label it is one.
+    # If -1 is a label in train, it is a label in test too.
     table(tmp_path, [["text", "label"], *labelled([-1, 0, 1])], "train.csv")
     table(tmp_path, [["text", "label"], *labelled([-1, 0, 1], 9)], "test.csv")
     found = find_own(str(tmp_path), columns="text=text,label=label")
@@ -240,7 +242,7 @@ def test_verdict_column_of_an_annotation_tool_is_detected(tmp_path):
     (tmp_path / "r.jsonl").write_text(as_jsonl(rows))
     found = find_own(str(tmp_path / "r.jsonl"), columns="text=text,label=label")
     assert "left out of r.jsonl: 20 rejected, 20 ignored (column answer)" in found.sentences
-    # A column with another role is no verdict.
+    # A column that has another role is not a column of verdicts.
     found = find_own(str(tmp_path / "r.jsonl"), columns="text=text,label=answer")
     assert found.own.labels == ("accept", "ignore", "reject")
 
@@ -281,7 +283,7 @@ def test_disagreeing_annotations_of_a_row_are_an_error_that_names_the_line(tmp_p
         ("PER PER O O O", "I-PER I-PER O O O"),
         ("person-actor O O O", "I-person-actor O O O"),
         ("B-PER _ _", "B-PER O O"),
-        # These are no spans.
+        # The following tags do not mark spans.
         ("NOUN VERB X", None),
         ("N-SG V-FIN A-POS", None),
         ("O N V O N V V", None),

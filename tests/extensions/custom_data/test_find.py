@@ -79,7 +79,7 @@ def test_custom_task_name_depends_on_file_name_and_definition(tmp_path):
     assert find_own(str(tmp_path / "glue.csv")).task.name.endswith("/glue-data")
 
 
-# Splits that are made.
+# Splits that benchharness makes.
 
 
 def test_held_out_split_is_stratified_by_label(tmp_path):
@@ -353,7 +353,7 @@ def test_csv_field_of_500000_characters_is_read(tmp_path):
 def test_invalid_custom_data_option_is_an_error(options, said, tmp_path):
     with pytest.raises(BenchError, match=said) as refused:
         find_own(str(GOOD["comma"].write(tmp_path)), **options)
-    if "encoding" in options:  # a wrong argument, or a wrong file
+    if "encoding" in options:  # an invalid option exits with 2, and an unsuitable file with 4
         assert refused.value.exit_code == (2 if "which is not" in said else 4)
 
 
@@ -379,7 +379,7 @@ def test_near_duplicates_are_not_split_between_train_and_dev(tmp_path):
     dev = read(found.task, "dev", parse_data(found.data)).examples
     assert 30 <= len(dev) <= 40
     numbers = {(int(e.id) - 2) % 100 for e in dev}
-    assert len(numbers) <= len(dev) / 2 + 3  # both of nearly every two
+    assert len(numbers) <= len(dev) / 2 + 3  # nearly all duplicates are together in dev
 
 
 def test_data_set_of_only_near_duplicates_is_split_with_a_leak_warning(tmp_path):

@@ -63,7 +63,7 @@ from tests.helpers.public_layouts import PUBLIC
 from tests.helpers.tool_layouts import TOOLS
 
 LAYOUTS = {
-    # Two texts.
+    # Pairs of texts.
     "SciTail": Layout(
         jsonl("scitail.jsonl", lambda n: {"premise": sentence(n), "hypothesis": sentence(900 + n % 5), "label": NLI[n % 2]}),
         "class text=premise,text2=hypothesis,label=label",
@@ -102,7 +102,7 @@ LAYOUTS = {
         "asks text=6,number=5 or text=6,text2=7,number=5",
         no_header=True,
     ),
-    # One text.
+    # Single texts.
     "SST": Layout(csv("sst.tsv", "sentence,label", lambda n: [f"{sentence(n)} ", n % 2], "\t"), "class text=sentence,label=label", ("0", "1")),
     "CoLA without a header": Layout(csv("cola.tsv", "", lambda n: ["gj04", n % 2, "" if n % 2 else "*", sentence(n)], "\t"), "class text=4,label=2", ("0", "1"), "48 train, 12 dev", "line 1 of cola.tsv is a row instead of column names"),
     "CoLA, by its columns": Layout(
@@ -172,7 +172,7 @@ LAYOUTS = {
     "doccano, classes": Layout(jsonl("all.jsonl", lambda n: {"id": n, "text": sentence(n), "label": [["good", "bad"][n % 2]]}), "class text=text,label=label", ("bad", "good")),
     "Label Studio, choices": Layout(text_file("export.json", json.dumps([label_studio(n) for n in ROWS])), "class text=text,label=mood", ("Neg", "Pos")),
     "Label Studio, entities": Layout(text_file("export.json", json.dumps([label_studio_spans(n) for n in ROWS])), "tags words=words,tags=tags", ENTITIES),
-    # Options and stretches.
+    # Options and spans.
     "ARC": Layout(
         jsonl("arc.jsonl", lambda n: {"id": f"M_{n}", "question": {"stem": exam(n)[0], "choices": [{"text": t, "label": "ABCD"[k]} for k, t in enumerate(exam(n)[1])]}, "answerKey": "ABCD"[n % 4]}),
         "choice question=question.stem,options=question.choices.text,answer=answerKey",
@@ -199,7 +199,7 @@ LAYOUTS = {
         jsonl("nq.jsonl", lambda n: {"example_id": n, "question_text": "who", "document_text": passage(n)[0], "annotations": [{"yes_no_answer": "NONE", "short_answers": [{"start_token": 5, "end_token": 7}]}], "long_answer_candidates": []}),
         "refuses --columns",
     ),
-    # How a file is written.
+    # File formats.
     "an Excel workbook": Layout(workbook, "class text=text,label=label", ("0", "1")),
     "gz": Layout(packed("x.csv", as_csv([["text", "label"], *([sentence(n), n % 2] for n in ROWS)]), ".csv.gz"), "class text=text,label=label", ("0", "1")),
     "zip": Layout(packed("x.jsonl", as_jsonl([{"text": sentence(n), "label": n % 2} for n in ROWS]), ".zip"), "class text=text,label=label", ("0", "1")),
@@ -234,7 +234,7 @@ LAYOUTS = {
 }  # fmt: skip
 
 
-# Made when the detection was done, and kept aside from it.
+# These layouts were added after the detection was written, and were not used to develop it.
 KEPT_ASIDE = {
     "BoolQ": Layout(jsonl("boolq.jsonl", lambda n: {"question": sentence(n), "title": f"T{n}", "answer": n % 2 == 0, "passage": second(n)}), "class text=question,text2=passage,label=answer", ("false", "true")),
     "PAWS": Layout(csv("paws.tsv", "id,sentence1,sentence2,label", lambda n: [n + 1, sentence(n), second(n), n % 2], "\t"), "class text=sentence1,text2=sentence2,label=label", ("0", "1")),
@@ -313,7 +313,7 @@ def test_task_in_each_file_layout_is_detected_or_refused_with_the_expected_messa
         assert said.replace("...", "").count(". ") == 0
         assert said.endswith("; choose one." if what == "asks" else ".")
         answers = re.findall(r"\(--columns ([^()]*)\)", said) if what == "asks" else []
-        # An answer is one word in a shell, also if the name of a column has spaces.
+        # Each suggested answer is one word in a shell, even if the name of a column has spaces.
         typed = [word for answer in answers for word in shlex.split(answer)]
         found = [find_own(path, columns=answer, **options) for answer in typed]
         assert len({each.own.mapping.words for each in found}) == len(answers) != 1
@@ -325,7 +325,7 @@ def test_task_in_each_file_layout_is_detected_or_refused_with_the_expected_messa
     assert wanted.rows in " ".join(found.sentences)
     assert wanted.said in " ".join(found.sentences)
     assert found.leaks == dict.fromkeys(found.leaks, (0, 0))
-    # A definition that has travelled as JSON reads the same rows, as a worker reads them.
+    # A definition that was converted to JSON and back, as for a worker, reads the same rows.
     sent = json.loads(json.dumps(found.task.definition))
     assert OwnData.from_json(sent) == found.own
     splits = {s: read(define(sent), s, parse_data(found.data)) for s in found.task.source.splits}

@@ -200,7 +200,7 @@ def test_custom_network_config_without_hidden_size_is_an_error(tmp_path: Path):
         run(folder)
 
 
-# What __init__ computes and the checkpoint does not hold: transformers leaves it without a value.
+# Tensors that __init__ computes and the checkpoint lacks: transformers leaves them uninitialized.
 
 TABLE = torch.tensor([1.0, 2.0, 3.0, 4.0])
 MADE = "torch.arange(1.0, 5.0)"
@@ -278,7 +278,7 @@ def test_config_with_generation_settings_is_saved_with_the_model(tmp_path: Path)
 def test_tensor_left_uninitialised_by_loading_is_an_error(
     tmp_path: Path, line: str, sentence: str, after_a_job: bool, monkeypatch: pytest.MonkeyPatch
 ):
-    # A job turns the filling of uninitialized memory off for the rest of its process.
+    # A job disables the filling of uninitialized memory for the rest of its process.
     monkeypatch.setattr(torch.utils.deterministic, "fill_uninitialized_memory", not after_a_job)
     line = "config.strict = getattr(config, 'strict', False)\n" + line
     folder = save_own(tmp_path / "own", computed(line), strict=True)
@@ -288,7 +288,7 @@ def test_tensor_left_uninitialised_by_loading_is_an_error(
     assert torch.utils.deterministic.fill_uninitialized_memory is not after_a_job  # type: ignore[attr-defined]
 
 
-# what is refused before a worker starts
+# Errors before a worker starts.
 
 
 def changed_config(folder: Path, **changes: Any) -> Path:
@@ -352,7 +352,7 @@ def test_checkpoint_of_a_transformers_family_needs_no_custom_code(tmp_path: Path
         save_own(tmp_path / "own"), model_type=family, is_encoder_decoder=family == "t5"
     )
     check_loadable(folder)
-    # Code beside a known family is used only where it offers an encoder.
+    # Code next to a known family is used only if it offers an encoder.
     changed_config(folder, auto_map={"AutoModelForMaskedLM": "modeling_own.X"})
     check_loadable(folder, CODE)
 

@@ -93,7 +93,7 @@ def test_job_contains_its_task_definition(ran):
     assert job.definition == TASKS[job.task].definition
     assert Job.from_json(json.loads(json.dumps(job.to_json()))) == job
     assert own_task(OwnData.from_json(job.definition)).name == job.task
-    # Of other jobs neither the key nor the facts know of it.
+    # Jobs on other tasks have no definition, neither in their keys nor in their facts.
     other = make_job()
     assert other.definition is None
     assert replace(other, definition={"a": 1}).key == other.key
@@ -202,7 +202,7 @@ def test_write_task_option_writes_a_runnable_plugin(bench, tmp_path):
     assert "sts.py exists already" in again.err
 
 
-# The head of several labels, and of large numbers.
+# Heads for several labels, and for large numbers.
 
 
 def labels_task():
@@ -224,7 +224,8 @@ def test_multi_label_loss_equals_bce_with_logits():
     assert targets.tolist() == [[1, 0, 1], [0, 0, 0]]
     logits = torch.tensor([[2.0, -1.0, 0.5], [-3.0, 0.1, 0.0]])
     losses = head.loss(logits, targets)
-    wanted = functional.binary_cross_entropy_with_logits(logits, targets)  # BCEWithLogitsLoss
+    # The formula of torch's BCEWithLogitsLoss.
+    wanted = functional.binary_cross_entropy_with_logits(logits, targets)
     assert losses.shape == (2,)
     assert losses.mean() == pytest.approx(wanted.item())
     found = head.decode(logits.numpy(), None, examples, task)
@@ -259,7 +260,7 @@ def test_multi_label_predictions_score_equally_from_a_file_and_a_list(tmp_path):
     assert bh.score(found.task.name, list(examples["label"]), found.data)["micro_f1"] == 1
 
 
-# A data set of the hub.
+# Data sets on the hub.
 
 
 def test_run_on_a_hub_data_set_records_the_commit_of_the_data_set(tmp_path):
@@ -289,7 +290,7 @@ def test_run_on_a_hub_data_set_records_the_commit_of_the_data_set(tmp_path):
     assert (definition["hub"], definition["revision"]) == ("org/reviews", commit)
 
 
-# What is said once.
+# Messages that are printed only once.
 
 
 def test_leaderboard_of_a_single_task_has_no_column_for_the_suite_score(bench, tmp_path):

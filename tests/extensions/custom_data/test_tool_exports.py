@@ -46,7 +46,7 @@ def test_chosen_sheet_is_read_and_is_part_of_the_task(tmp_path):
     assert {row.text_a for row in rows} < {text for text, _ in SOUTH}
 
 
-def test_definition_without_a_sheet_has_no_field_for_it(tmp_path):
+def test_task_definition_without_a_sheet_has_no_sheet_field(tmp_path):
     (tmp_path / "rows.csv").write_text(as_csv([["text", "label"], *TWO]))
     own = find_own(str(tmp_path / "rows.csv")).own
     assert "sheet" not in own.to_json()
@@ -61,7 +61,7 @@ def test_definition_without_a_sheet_has_no_field_for_it(tmp_path):
         ("a/b", {"sheet": "East", "hub": True}, "--sheet applies to files and not to the hub"),
     ],
 )
-def test_sheet_that_cannot_be_read_is_a_clear_error(name, options, said, tmp_path):
+def test_wrong_sheet_option_gives_a_clear_error(name, options, said, tmp_path):
     book(tmp_path)
     (tmp_path / "rows.csv").write_text(as_csv([["text", "label"], *TWO]))
     with pytest.raises(BenchError, match=said):
@@ -77,7 +77,7 @@ def test_rows_to_predict_are_read_from_the_chosen_sheet(tmp_path):
         list(read_parts(str(tmp_path / "rows.csv"), sheet="North"))
 
 
-def test_command_line_asks_for_a_sheet_and_reads_it(bench, tmp_path):
+def test_command_line_requires_and_accepts_a_sheet_of_a_workbook(bench, tmp_path):
     words = ("run", "--model", "tiny", "--data-file", book(tmp_path), "--dry-run")
     ended = bench(*words)
     assert ended.code == 4
@@ -102,7 +102,7 @@ def test_sheet_of_a_toml_task_is_read(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["wie geht\u00b4s, das war\u00b4s", "Coca\u00aeCola, a caf\u00e9"])
-def test_signs_within_words_may_be_cp1252(text):
+def test_accents_and_symbols_within_words_are_read_as_cp1252(text):
     assert text_of(Path("a.csv"), text.encode("cp1252"), "")[0] == text
 
 
@@ -117,7 +117,7 @@ def test_signs_within_words_may_be_cp1252(text):
         ("\u03ba\u03b1\u03bb\u03ae \u03c4\u03b1\u03b9\u03bd\u03af\u03b1", "cp1253"),
     ],
 )
-def test_error_for_an_unclear_encoding_offers_the_right_one_with_its_word(text, encoding):
+def test_error_for_an_ambiguous_encoding_offers_the_right_one_with_a_decoded_word(text, encoding):
     odd = next(word for word in text.replace(",", "").split() if not word.isascii())
     with pytest.raises(DataError, match=r"line 2 column [0-9]+ is not UTF-8") as caught:
         text_of(Path("a.csv"), f"text,label\n{text}".encode(encoding), "")
@@ -135,7 +135,8 @@ def spans_table(*rows: tuple[str, list[dict[str, object]]]) -> Table:
 def test_positions_in_utf16_units_are_converted_for_all_spans():
     smile = "\U0001f600\U0001f600 Anna and Ben"
     spans = [{"start": 5, "end": 9, "label": "PER", "text": "Anna"}]
-    more = [{"start": 14, "end": 17, "label": "PER"}]  # this tool repeats only some texts
+    # This tool repeats only some of the marked texts.
+    more = [{"start": 14, "end": 17, "label": "PER"}]
     found = with_words(spans_table((smile, spans), (smile, more), ("Anna", [])))
     assert found.columns["words"][0] == ["\U0001f600", "\U0001f600", "Anna", "and", "Ben"]
     assert found.columns["tags"] == [
@@ -147,7 +148,7 @@ def test_positions_in_utf16_units_are_converted_for_all_spans():
     assert [characters_in(smile, units) for units in (0, 2, 4, 5, 99)] == [0, 1, 2, 3, 15]
 
 
-def test_a_few_spans_may_repeat_another_text_but_not_nearly_all():
+def test_spans_with_a_wrong_text_are_counted_and_are_an_error_if_nearly_all_are_wrong():
     rows = [("NYC is far", [{"start": 0, "end": 3, "label": "LOC", "value": "New York"}])] * 8
     same = ("Rome is far", [{"start": 0, "end": 4, "label": "LOC", "value": "Rome"}])
     found = with_words(spans_table(*rows, same))
@@ -157,7 +158,7 @@ def test_a_few_spans_may_repeat_another_text_but_not_nearly_all():
         with_words(spans_table(*rows))
 
 
-def test_column_of_spans_with_an_error_is_left_out_if_another_has_none(tmp_path):
+def test_span_column_with_errors_is_left_out_if_other_span_columns_are_valid(tmp_path):
     rows = [
         {
             "text": f"Anna met Ben {n}",
@@ -180,7 +181,7 @@ def test_column_of_spans_with_an_error_is_left_out_if_another_has_none(tmp_path)
 # INCEpTION.
 
 
-def test_escaped_words_and_parts_of_words_in_webanno_tsv(tmp_path):
+def test_escaped_characters_in_webanno_tsv_are_read_and_spans_of_subwords_left_out(tmp_path):
     text = webanno([NER], ROWS).replace("\tBerlin\t", "\tB\\[er\\]lin\\;\t")
     text = text.replace("1-4\t", "1-3.1\t12-14\tAn\t*\tORG\t\n1-4\t", 1)
     (tmp_path / "doc.tsv").write_text(text)
@@ -226,7 +227,7 @@ def test_annotators_who_disagree_in_nested_records_of_argilla_are_an_error(tmp_p
         (["one thing;", "two things;", "three things;"], ""),
     ],
 )
-def test_separator_of_options_of_forms(cells, wanted):
+def test_separator_of_multiple_choices_in_survey_answers_is_found(cells, wanted):
     assert separator_of(cells) == wanted
 
 

@@ -58,7 +58,7 @@ def test_a_backup_passes_the_check_and_is_not_overwritten(bench, stored):
 def test_a_damaged_database_is_merged_after_its_damaged_runs_are_deleted(bench, stored):
     """Follow docs/store.md: delete the runs that `bench db check` lists, then merge the others."""
     change(stored, "UPDATE runs SET cost = '{}' WHERE id = 1")
-    change(stored, "DELETE FROM runs WHERE id = 3")  # its scores and its line in lists are left
+    change(stored, "DELETE FROM runs WHERE id = 3")  # the scores and the headline of the run remain
     change(stored, "DELETE FROM headlines WHERE run_id = 2")
     refused = bench("db", "merge", "board.sqlite", "--db", "saved.sqlite")
     assert refused.code == 5

@@ -84,7 +84,8 @@ def test_leaderboard_entry_can_be_renamed_and_renamed_back(bench, stored):
     assert set(rows(bench)) == {"minilm", "hot", "bert-base-uncased"}
     with open_store("board.sqlite") as store:
         assert list(store.faults()) == []
-        # A new seed of the row, and a run that it does not hold, come to the right rows.
+        # A new seed of the renamed entry, and a run of the model's other entry, are added to the
+        # right entries.
         store.add_result(run("minilm", 3, 0.9, chosen=RATE))
         store.add_result(run("minilm", 3, 0.6))
         assert {row.model for row in store.runs(model="hot")} == {"hot"}
@@ -98,7 +99,7 @@ def test_leaderboard_entry_can_be_renamed_and_renamed_back(bench, stored):
     ended = bench(*back)
     assert ended.code == 0
     assert set(rows(bench)) == {"minilm", "minilm, lr 3e-4, 3 epochs", "bert-base-uncased"}
-    # This is undone too, without the other rows of the model.
+    # This renaming can be undone too, without changing the other entries of the model.
     assert bench(*shlex.split(ended.out.partition("To undo it: ")[2])[1:]).code == 0
     assert set(rows(bench)) == {"minilm", "hot", "bert-base-uncased"}
     bench("db", "rename", "bert", "BERT of ours", *DB)

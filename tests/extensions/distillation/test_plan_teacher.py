@@ -42,7 +42,7 @@ def refusal(*names: str, **options: object) -> str:
     return str(caught.value)
 
 
-# What is planned.
+# Plans.
 
 
 def test_teacher_job_equals_the_same_job_planned_without_a_student() -> None:
@@ -102,7 +102,7 @@ def test_distillation_settings_have_no_effect_without_a_teacher() -> None:
     assert student.settings["layer_epochs"].value == 10.0
 
 
-# Who cannot teach.
+# Systems that cannot be teachers.
 
 
 def test_options_incompatible_with_a_teacher_are_an_error() -> None:
@@ -185,7 +185,7 @@ def test_run_of_a_baseline_ensemble_or_multi_task_job_cannot_be_a_teacher(
     assert reason in refusal("glue/rte", teacher=(replace(job, **change),))  # type: ignore[arg-type]
 
 
-# What a word after --teacher means.
+# Values of --teacher.
 
 
 def asked(word: str, db: Path) -> object:
@@ -210,7 +210,7 @@ def test_a_teacher_is_given_by_model_or_by_a_prefix_of_its_key(tmp_path: Path) -
         asked("0123456789", tmp_path / "none.sqlite")
 
 
-# How they are run.
+# Running teachers and students.
 
 RUN = ("run", "--model", "tiny", "--suite", "glue", "--data", "mini", "--db", "board.sqlite")
 
@@ -258,7 +258,7 @@ def test_printed_plan_names_the_teacher_of_a_student(bench) -> None:  # type: ig
     assert "0123456789" in failed.err
 
 
-# What rows say.
+# Names of leaderboard entries.
 
 
 @pytest.fixture

@@ -187,7 +187,7 @@ def test_damaged_or_missing_teacher_model_is_an_error(kept: Path, tmp_path: Path
         run_job(student)
 
 
-# A teacher beside its student's network.
+# A teacher that is attached to the network of its student.
 
 
 class Same:
@@ -368,7 +368,7 @@ def _left(job: Job, folder: Path) -> Path:
     return folder / job.key
 
 
-# Encoders of some of their layers.
+# Encoders that keep only some of their layers.
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,8 @@ def test_tagging_distillation_loss_is_the_sum_over_words() -> None:
 def test_span_distillation_loss_includes_evidence_sentences() -> None:
     task = find_task("hotpotqa/distractor")
     mine, theirs = drawn(1, 6, 3)
-    # The answer's two, the place of the classification token, two sentences and which support it.
+    # Columns: start and end of the answer, position of the classification token, positions of two
+    # sentences, and whether each sentence supports the answer.
     targets = torch.tensor([[1, 2, 0, 2, -1, 1, 0]])
     losses = soft(task.name, mine, theirs, targets)
     ends = [kl(mine[0, :, end], theirs[0, :, end], 2.0) for end in (0, 1)]

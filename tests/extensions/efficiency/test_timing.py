@@ -75,9 +75,10 @@ def test_timed_encoder_has_speed_latency_and_memory_scores(task: str) -> None:
     assert "largest_batch" not in found  # a CPU's
     assert 0 < found["p50_ms"] <= found["p95_ms"]
     assert found["predict_peak_mb"] <= found["train_peak_mb"]
-    # A training step is a forward pass and more.
+    # A training step takes longer than its forward pass alone.
     assert found["predict_tokens_per_second"] > found["train_tokens_per_second"] > 0
-    # BERT-mini has 8 times the weights of its layers (3.2 and 0.4 million).
+    # The layers of BERT-mini have 8 times as many weights as those of the encoder (3.2 and 0.4
+    # million).
     assert found["predict_speed"] > 1
     passes = result.provenance["passes"]
     assert np.array(passes["train"]["reference"]).shape == (2, 2)
@@ -106,7 +107,7 @@ def test_efficiency_scores_are_computed_from_sums_over_documents() -> None:
         "predict_peak_mb": 1000.0,
         "train_peak_mb": 2000.0,
     }
-    # On a GPU the clock counts, and there is a largest batch.
+    # On a GPU, wall-clock time is used, and the largest batch is measured.
     gpu = [replace(p, train=(p.train[0], 0.0, 12.0), largest=96) for p in (first, other)]
     found = score(TASK, "dev", gpu, examples)
     assert (found["train_speed"], found["largest_batch"]) == (8.0, 96.0)
@@ -135,9 +136,9 @@ def test_timed_training_pass_is_one_epoch_over_all_tokens() -> None:
     clock, processor = made.train()
     assert clock > 0
     assert processor > 0
-    assert next(made.steps) == 4  # 8 documents in batches of 3 took 3 steps
+    assert next(made.steps) == 4  # training on 8 documents in batches of 3 took steps 1 to 3
     assert not torch.equal(before, made.network.state_dict()["classifier.output.weight"])
-    # What is cut out of features are the same rows.
+    # `part` selects whole rows.
     some = part(features, np.array([2, 0]))
     assert some.lengths.tolist() == features.lengths[[2, 0]].tolist()
     assert some.token_ids[: some.lengths[0]].tolist() == (
@@ -161,7 +162,8 @@ def test_timing_reference_has_the_size_of_bert_and_the_same_documents() -> None:
     encoder = replace(load_encoder("builtin:tiny", None, 1), max_tokens=2048)
     features = documents(_two(), encoder, 1024)
     made, read_too = reference_of("bert-mini", encoder, features)
-    # Turc et al., table 1 has 11.3 million with the masked-token head; BERT's body has 11.2.
+    # Turc et al., table 1, states 11.3 million weights with the masked-token head; BERT's body has
+    # 11.2 million.
     assert sum(w.numel() for w in made.network.parameters()) == pytest.approx(11.2e6, rel=0.03)
     assert made.config.max_position_embeddings == 1024
     assert read_too.lengths.tolist() == features.lengths.tolist()

@@ -27,7 +27,7 @@ def one(task, *predictions):
 
 
 def test_label_probabilities_are_averaged():
-    # Two of three members say not_entailment, and the third is far surer.
+    # Two of three members predict not_entailment, but the third is much more certain.
     found = one(
         RTE,
         label("not_entailment", 0.4, 0.6),
@@ -64,7 +64,7 @@ def test_option_probabilities_are_averaged():
 
 def test_averaging_weights_span_answers_by_their_margin_over_no_answer():
     assert one(SQUAD, span("Ann"), span("Bob"), span("Bob")).text == "Bob"
-    # A member that would rather not answer counts for little.
+    # An answer has little weight if its member prefers "no answer".
     assert one(SQUAD, span("Ann", -6.0), span("Bob", 3.0), span("Bob", 3.0)).text == "Ann"
     assert one(SQUAD, span("Ann"), span("Bob")).text == "Ann"
 
@@ -94,7 +94,7 @@ def test_averaging_keeps_the_example_order_and_requires_equal_lengths():
         average(STSB, [members[0], members[1][:2]])
 
 
-# files of predictions
+# Predictions from files.
 
 
 def test_averaging_applies_the_no_answer_threshold_of_each_member():

@@ -65,7 +65,7 @@ def test_ensemble_command_averages_all_seeds_of_a_model(bench, stored):
     assert ended.code == 0, ended.err
     (result,) = ensembles()
     dev, test = result.evaluations
-    # Each row is wrong in one of three members at most, and there unsure.
+    # At most one of the three members is wrong on each row, and this member is uncertain.
     assert dev.scores == {"accuracy": 1.0}
     assert (test.split, test.scores) == ("test", {})
     assert len(test.predictions) > 20

@@ -67,7 +67,7 @@ def test_classifier_learns_and_predicts_the_classes_of_texts(fitted: Any) -> Non
     assert fitted.flags_ == ""
 
 
-def test_the_folder_of_the_model_is_that_of_bench_predict(fitted: Any) -> None:
+def test_bench_predict_reads_the_folder_of_a_fitted_classifier(fitted: Any) -> None:
     table = bh.predict(fitted.model_folder_, [{"text": text} for text in TEXTS[:4]], scores=True)
     assert table["label"].tolist() == CLASSES[:4]
     expected = [[row["bad"], row["good"]] for row in table["scores"]]
@@ -78,13 +78,15 @@ def test_the_same_seed_gives_the_same_model_and_another_seed_another(fitted: Any
     again = clone(fitted).fit(np.array(TEXTS), np.array(CLASSES))
     np.testing.assert_array_equal(again.predict_proba(TEXTS), fitted.predict_proba(TEXTS))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # one epoch is too short
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the model learns nothing in one epoch
         other = clone(fitted).set_params(seed=2, epochs=1).fit(TEXTS, CLASSES)
     assert not np.array_equal(other.predict_proba(TEXTS), fitted.predict_proba(TEXTS))
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
-def test_a_copy_predicts_the_same_after_the_original_is_gone(fitted: Any, copied: Any) -> None:
+def test_copied_classifier_predicts_the_same_after_the_original_is_deleted(
+    fitted: Any, copied: Any
+) -> None:
     once = copied(fitted)
     twice = copied(once)
     folder = once.model_folder_
@@ -115,7 +117,7 @@ def test_a_copy_predicts_the_same_after_the_original_is_gone(fitted: Any, copied
         "check_requires_y_none",
     ],
 )
-def test_checks_of_scikit_learn_that_need_no_numbers_pass(name: str) -> None:
+def test_scikit_learns_checks_that_need_no_numeric_input_pass(name: str) -> None:
     check = getattr(estimator_checks, name, None)
     if check is None:
         pytest.skip("this version of scikit-learn has no such check")
@@ -145,14 +147,15 @@ def test_classifier_works_in_a_grid_search_over_a_pipeline() -> None:
     steps = Pipeline([("lower", lower), ("encoder", bh.Classifier("tiny", **QUICK))])
     grid = {"encoder__learning_rate": [1e-5, 1e-3], "encoder__epochs": [8]}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # of the low learning rate
+        # With the low learning rate, the model learns nothing.
+        warnings.simplefilter("ignore", ConvergenceWarning)
         search = GridSearchCV(steps, grid, cv=2).fit([text.upper() for text in TEXTS], CLASSES)
     assert search.best_params_["encoder__learning_rate"] == 1e-3
     assert search.best_score_ > 0.9
     assert search.predict(["THE CAST IS DULL ."]).tolist() == ["bad"]
 
 
-# Rows and classes of other forms.
+# Rows and classes in other forms.
 
 
 def test_pairs_of_texts_are_classified_with_any_kind_of_class() -> None:
@@ -183,7 +186,7 @@ def test_pairs_of_texts_are_classified_with_any_kind_of_class() -> None:
         (iter(["a"]), "X is a list_iterator, but a Classifier reads rows: "),
     ],
 )
-def test_rows_that_are_no_texts_are_refused_with_one_sentence(rows: Any, sentence: str) -> None:
+def test_fit_refuses_rows_that_are_not_texts_with_one_sentence(rows: Any, sentence: str) -> None:
     with pytest.raises(ValueError, match=r"^X is a|^row") as error:
         bh.Classifier("tiny").fit(rows, ["a", "b", "a"])
     assert isinstance(error.value, BenchError)
@@ -204,12 +207,12 @@ def test_rows_that_are_no_texts_are_refused_with_one_sentence(rows: Any, sentenc
         ([[0, 1], [1, 0], [1, 1]], "y should be a 1d array"),
     ],
 )
-def test_classes_of_another_form_are_refused(classes: Any, sentence: str) -> None:
+def test_fit_refuses_invalid_classes(classes: Any, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         bh.Classifier("tiny").fit(TEXTS[:3], classes)
 
 
-def test_predicting_before_fitting_is_an_error_of_scikit_learn() -> None:
+def test_predict_before_fit_raises_not_fitted_error() -> None:
     with pytest.raises(NotFittedError):
         bh.Classifier("tiny").predict(TEXTS)
 
@@ -245,7 +248,7 @@ def test_a_training_that_learns_nothing_gives_a_convergence_warning() -> None:
     assert made.flags_
 
 
-def test_a_failed_training_raises_its_error() -> None:
+def test_fit_raises_the_error_of_a_failed_training() -> None:
     made = bh.Classifier(
         "tiny", **QUICK | {"learning_rate": 1e30, "settings": {"max_grad_norm": 0}}
     )
@@ -256,7 +259,7 @@ def test_a_failed_training_raises_its_error() -> None:
 # Rows in files.
 
 
-def test_names_of_classes_are_their_texts_if_a_file_keeps_them() -> None:
+def test_classes_are_named_by_their_texts_if_a_file_can_store_them() -> None:
     assert class_names(["not good", "good"]) == ("not good", "good")
     assert class_names([0, 10]) == ("0", "10")
     assert class_names([False, True]) == ("False", "True")
@@ -267,14 +270,15 @@ def test_names_of_classes_are_their_texts_if_a_file_keeps_them() -> None:
 @pytest.mark.parametrize(
     "odd", [" spaces ", "NULL", "", "[1, 2]", "'quoted'", "a\tb\nc", "é", "nan", "\ufeffx", "=1+1"]
 )
-def test_odd_texts_are_trained_on_as_they_are(odd: str, tmp_path: Path) -> None:
+def test_unusual_texts_are_written_and_read_back_unchanged(odd: str, tmp_path: Path) -> None:
     texts = texts_of([odd, "one text", "another text"])
     own = task_of(("a", "b"), 1)
     split = split_rows([0, 1, 0], 0.0)
-    write_rows(tmp_path / "rows", own, texts, ["a", "b", "a"], split)  # raises if one is changed
+    # Raises an error if a row is read back changed.
+    write_rows(tmp_path / "rows", own, texts, ["a", "b", "a"], split)
 
 
-def test_texts_that_would_all_be_read_as_lists_are_refused(tmp_path: Path) -> None:
+def test_fit_refuses_texts_if_all_would_be_read_back_as_lists(tmp_path: Path) -> None:
     texts = texts_of(["['a', 'b']", "['c', 'd']"])
     with pytest.raises(DataError, match=r"row 0 of X, .*because every text of X has the form"):
         write_rows(tmp_path / "rows", task_of(("a", "b"), 1), texts, "ab", split_rows([0, 1], 0))
@@ -288,7 +292,7 @@ def test_held_out_rows_have_the_classes_in_the_same_proportions(share: float) ->
     assert np.bincount([numbers[row] for row in split.dev]).tolist() == [60 * share, 40 * share]
 
 
-def test_rows_are_held_out_of_few_too_but_never_the_only_one_of_a_class() -> None:
+def test_held_out_rows_never_contain_the_only_row_of_a_class() -> None:
     split = split_rows([0, 0, 1], 0.1)
     assert (split.train, split.dev) == ([0, 2], [1])
 

@@ -67,7 +67,7 @@ def nothing_is_unpickled(monkeypatch):
     def refuse(*_words, **_options):
         raise AssertionError("a foreign pickle was loaded")
 
-    # The C unpickler cannot be patched in place, so what makes one is.
+    # Methods of the C unpickler cannot be patched, so replace the functions that create unpicklers.
     for module, name in ((pickle, "Unpickler"), (pickle, "loads"), (pickle, "load")):
         monkeypatch.setattr(module, name, refuse)
     monkeypatch.setattr(torch, "load", refuse)
@@ -83,7 +83,7 @@ def names(found):
     return [each.name for each in found.differences]
 
 
-# What a Trainer leaves.
+# Output of a Trainer.
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +112,7 @@ def test_explain_reports_no_difference_to_an_equal_trainer_run(place, trained):
     assert found.unknown == ()
     assert found.metric == "accuracy"
     assert found.gap == pytest.approx(found.theirs - 0.7)
-    # transformers 5 does not write the name of the checkpoint, nor the number of rows.
+    # transformers 5 writes neither the name of the checkpoint nor the number of rows.
     assert set(found.not_said) <= {"checkpoint", "dev_rows"}
     assert "start_from" not in found.not_said, "the run began with its checkpoint's weights"
 
@@ -317,7 +317,7 @@ def test_two_stored_runs_can_be_compared_by_key(place):
         overrides={"max_grad_norm": "0", "steps": "6"},
     )
     found = explained(place, other.job.key[:12])
-    # Six steps are the three epochs that the run has.
+    # Six steps equal the three epochs of the run, so the number of steps is no difference.
     assert names(found) == ["seed", "max_grad_norm"]
     assert found.gap == pytest.approx(0.02)
 
@@ -335,7 +335,7 @@ def test_convbert_weight_decay_groups_are_reported_as_a_difference(tmp_path):
     assert (decays.points, decays.source) == (0.6, "40 rows, docs/parity.md")
 
 
-# Bad input.
+# Invalid input.
 
 
 class Hostile:
@@ -393,7 +393,8 @@ def test_truncated_or_changed_pickle_is_read_or_a_data_error(tmp_path):
     assert ended == {"read", "refused"}
 
 
-# Programs of some hundred bytes: a value of 2 ** 40 numbers, by naming one again and again.
+# A pickle of a few hundred bytes whose value has 2 ** 40 numbers, because each list contains the
+# previous list several times.
 NUMBER = (
     b"\x80\x02ctransformers.training_args\nTrainingArguments\n)\x81}(X\x0d\x00\x00\x00learning_rate"
 )
@@ -488,7 +489,7 @@ def test_invalid_explain_arguments_are_one_line_errors(bench, place, tmp_path):
         assert part in ended.err
 
 
-# What is shown, and what is tried.
+# Output, and repeated runs (--try).
 
 
 def test_explain_gives_the_same_differences_as_table_json_and_python_object(
@@ -558,11 +559,12 @@ def test_try_option_reruns_each_of_the_likeliest_differences_separately(
     rows = bh.runs(db="x.sqlite").query("limit == 24 and status == 'finished'")
     score = {(run.recipe, run.seed): run.score for run in rows.itertuples()}
     base = [score["1 epoch", seed] for seed in (1, 2, 3)]
-    assert len(score) == 4  # three seeds, and the change with the run's own
+    # Three seeds of the unchanged run, and one changed run with the seed of the stored run.
+    assert len(score) == 4
     assert tried["seeds"] == [1, 2, 3]
     assert tried["tries"][0]["moved"] == pytest.approx(score["2 epochs", 1] - base[0])
     assert tried["noise"] == pytest.approx(4.303 * stdev(base) * 2**0.5, rel=1e-3)
-    # What is stored does not run again, and the table says the same.
+    # Stored runs are not run again, and the printed table has the same values.
     ended = bench(*words[:-1])
     assert len(bh.runs(db="x.sqlite")) == 6
     moved = (score["2 epochs", 1] - base[0]) * 100
@@ -616,7 +618,9 @@ def test_collapsed_run_of_try_is_marked_and_explained(bench, small, monkeypatch)
     assert "A collapsed run learned nothing, so its part of the gap does not show" in ended.out
 
 
-def test_difference_of_scores_fits_the_scores_that_are_shown(bench, small, monkeypatch):
+def test_printed_score_difference_equals_the_difference_of_the_printed_scores(
+    bench, small, monkeypatch
+):
     ended = tried(bench, monkeypatch, {"RESULTS": {"eval_accuracy": 0.5}})
     assert "accuracy: the run 78.75, the other 50.00, -28.75" in ended.out
 

@@ -140,7 +140,7 @@ def test_every_known_training_argument_affects_the_explanation(word, explained, 
         file.write_text(json.dumps(SCRIPT | arguments))
         try:
             found.append(answer(explained(file, RUNS.get(word, "mrpc"))))
-        except BenchError as error:  # another task
+        except BenchError as error:  # the changed argument selects another task
             found.append({"error": str(error)})
     assert found[0] != found[1]
 
@@ -241,7 +241,7 @@ def test_planted_tokenizer_difference_is_the_only_one_reported(
         assert named(explained(folder)) == [name]
 
 
-# What a Trainer leaves of five planted differences, and what nothing says.
+# Five planted differences in the output of a Trainer, and values that no file contains.
 
 
 @pytest.fixture(scope="module")
@@ -307,7 +307,7 @@ def test_unreadable_optimizer_file_is_a_one_line_error(
     assert not (tmp_path / "HACKED").exists()
 
 
-# Published rows.
+# Published results.
 
 
 def test_comparison_with_a_human_score_is_an_error(explained) -> None:
@@ -325,7 +325,9 @@ def test_published_score_on_test_is_not_compared_and_the_reasons_are_given(expla
     assert "the best of several trainings (protocol: best of grid), the run is one" in grid
 
 
-def test_published_median_of_several_trainings_is_reported_as_such(explained) -> None:
+def test_explanation_states_that_a_published_score_is_a_median_of_several_trainings(
+    explained,
+) -> None:
     row = next(
         row
         for row in published.every_row()
@@ -343,7 +345,7 @@ def test_weights_of_a_folder_named_like_a_published_model_are_reported(place) ->
     assert "the published model with google/bert_uncased_L-2_H-128_A-2." in found.remarks[-1]
 
 
-def test_training_without_a_score_is_said_to_have_none(explained, tmp_path) -> None:
+def test_explanation_states_that_a_training_has_no_score(explained, tmp_path) -> None:
     file = tmp_path / "run.sh"
     file.write_text("run_glue.py --task_name mrpc --learning_rate 1e-4")
     (remark,) = explained(file).remarks

@@ -150,7 +150,7 @@ def test_push_to_the_hub_is_one_commit_or_sends_nothing(official, tmp_path):
     readme.parent.mkdir(parents=True)
     readme.write_text("---\nlicense: mit\n---\n# Mine\n")
     with serve_hub(tmp_path / "hub") as hub:
-        # A busy machine may need more than a second for an answer.
+        # On a busy machine, an answer may take more than a second.
         refused = push(official, hub.endpoint, "model-index", seconds=60)
         assert refused.returncode == 2
         assert not hub.taken
@@ -191,7 +191,8 @@ def test_failed_push_reports_whether_anything_was_sent(
         ended = push(official, hub.endpoint, "eval-results", HF_TOKEN="hf_secret")
         where = f"{hub.endpoint}/me/mine/commits/main"
     assert bool(hub.taken) == ("dropped" in trouble)
-    said = ended.stderr.splitlines()[-1]  # the client itself says that it asks again
+    # Earlier lines are the client's own messages about repeated requests.
+    said = ended.stderr.splitlines()[-1]
     assert ended.returncode == 2
     assert said.startswith("bench: nothing was sent to me/mine") == is_known
     assert said.startswith("bench: it is unknown whether the scores have arrived") != is_known
@@ -274,7 +275,7 @@ def test_imported_scores_are_listed_without_a_rank(bench, db, tmp_path):
     assert bench("show", "runs", "--db", db).code == 0
     key = stored(db)[-1][0]
     assert "their blog" in bench("show", key, "--db", db).out
-    # What is only imported is nothing that was measured here.
+    # Imported scores were not measured here, so they are not exported.
     assert "theirs" not in bench("export", "--db", db).out
 
 

@@ -133,7 +133,7 @@ def test_latex_note_on_recipes_names_the_models_unless_all_share_a_recipe() -> N
     shared = to_latex([one_board(rows)])
     assert "\nRecipe: paper.\n" in shared
     assert "The recipe paper has the hyperparameters published for an encoder" in shared
-    # The names of two rows contain their recipe, so the note is about the third row only.
+    # The names of the first two rows contain their recipe, so the note is only about the third row.
     text = to_latex([one_board(rows + make_rows("roberta-base", [0.4], recipe="mine"))])
     assert "\nRecipe: paper (BERT-base" in text
     mine = to_latex([one_board(make_rows("roberta-base", [0.4], recipe="mine"))])
@@ -169,7 +169,7 @@ def test_latex_escaping_keeps_ordinary_names_readable() -> None:
     assert latex_escaped("a--b''c–d") == r"a-{}-b'{}'c\textendash{}d"
 
 
-# Compiled: nothing is wider than what it stands in.
+# Compiled tables: nothing is wider than its column or page.
 
 
 def _suite(name: str, models: Iterable[str], seeds: int) -> Board:
@@ -226,9 +226,9 @@ CONSTANT = {"glue/rte": ("constant predictions",)}
 @pytest.mark.parametrize(
     ("seeds", "learned", "text"),
     [
-        ("cc.", False, "50.0"),  # the median is a collapsed run's
+        ("cc.", False, "50.0"),  # the run with the median score has collapsed
         ("c..", True, "70.0"),
-        ("c.", False, "60.0"),  # half of it is
+        ("c.", False, "60.0"),  # for two seeds, one of the two runs has collapsed
         ("c...", True, "70.0"),
         ("cc..", False, "60.0"),
         ("ccc", False, "50.0"),
@@ -344,7 +344,7 @@ CLASSES = {
 """Document classes of Debian's texlive-publishers used for papers on encoders, and options."""
 
 
-@pytest.mark.soak  # a class takes seconds, and .ci/run does not install them
+@pytest.mark.soak  # each class takes seconds, and .ci/run does not install the classes
 @pytest.mark.parametrize("name", CLASSES)
 def test_latex_tables_fit_the_document_classes_of_publishers(tmp_path: Path, name: str) -> None:
     if not _is_there(f"{name}.cls"):
@@ -352,7 +352,7 @@ def test_latex_tables_fit_the_document_classes_of_publishers(tmp_path: Path, nam
     text = "\n\\clearpage\n".join(
         to_latex(_boards(), choice) for choice in (Choice(), WITH_PUBLISHED)
     )
-    if name == "acmart":  # fails without a title
+    if name == "acmart":  # acmart requires a title
         text = rf"\title{{A paper}}\maketitle {text}"
     packages = ["booktabs", "graphicx"]
     assert _complaints(tmp_path, text, CLASSES[name], packages, name=name) == []

@@ -79,7 +79,8 @@ def test_exported_csv_json_lines_and_parquet_have_equal_rows(tmp_path: Path) -> 
     assert write_csv(text, splits) == len(rows)
     frame = pd.read_csv(io.BytesIO(text.getvalue()), dtype=str, keep_default_na=False)
     assert frame["id"].tolist() == [row["id"] for row in rows]
-    assert set(frame["model"]) == {"'=model()"}  # no formula
+    # The apostrophe prevents a spreadsheet from evaluating the name as a formula.
+    assert set(frame["model"]) == {"'=model()"}
     numbers = frame[frame["task"] == "glue/stsb"]["predicted"]
     assert numbers.astype(float).tolist() == [p.label for p in splits[1].predictions]  # type: ignore[union-attr]
 

@@ -89,7 +89,7 @@ def test_markdown_table_has_the_leaderboard_scores_with_the_best_in_bold(board: 
     assert by_model["first"]["#"] == "1"
     assert by_model["third"]["RTE"] == "<strong>99.0</strong>"
     assert by_model["third"]["score"] == by_model["third"]["CoLA"] == "–"
-    # A floor may be better than every model; it takes no part.
+    # A baseline has no rank, even if it is better than every model.
     assert (by_model["majority"]["#"], by_model["majority"]["CoLA"]) == ("–", "95.0")
 
 

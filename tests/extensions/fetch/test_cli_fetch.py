@@ -42,7 +42,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name in ("HF_HUB_CACHE", "HF_DATASETS_CACHE", "HF_HUB_OFFLINE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
-    # What the probe sets must not outlive the test.
+    # The command sets this variable; monkeypatch restores it after the test.
     monkeypatch.setenv("HF_HUB_OFFLINE", "")
     hub.go_offline_if_unreachable.cache_clear()
     yield tmp_path / "home"

@@ -55,7 +55,7 @@ def read(job: Job) -> object:
     return job.values.get("features", "fine-tuned")
 
 
-# What is planned
+# Plans.
 
 
 def test_features_each_plans_one_job_per_layer_and_one_for_the_embeddings(model: str):
@@ -120,7 +120,7 @@ def test_features_each_is_an_error_if_the_number_of_layers_is_unknown(tmp_path: 
         plan(str(folder), features="each")
 
 
-# What is computed
+# Computation.
 
 
 def test_each_split_is_encoded_once_for_all_feature_layers(
@@ -145,7 +145,7 @@ def test_each_split_is_encoded_once_for_all_feature_layers(
     assert results["layer-1"].evaluations != results["last"].evaluations
 
 
-# What is shown
+# Output.
 
 
 def rows(features: str | None, value: float, task: str = "conll2003/ner") -> Iterator[RunRow]:
@@ -172,7 +172,8 @@ def test_feature_based_entries_show_their_layers_and_a_comparison_with_published
         "bert-base-cased, fine-tuned": [(96.4, "within noise")],
         "bert-base-cased, features last": [(94.9, "within noise")],
         "bert-base-cased, features sum-all": [(95.5, "below")],
-        "bert-base-cased, features mix": [(92.4, "not comparable")],  # of test
+        # The published score is a test score.
+        "bert-base-cased, features mix": [(92.4, "not comparable")],
     }
 
 

@@ -53,9 +53,9 @@ COMBINED = {
     "last": lambda states: states[-1],
     "second-to-last": lambda states: states[-2],
     "sum-last-4": lambda states: sum(states[-4:]),
-    "concat-last-4": lambda states: sum(states[-4:]) / 4,  # as it starts
+    "concat-last-4": lambda states: sum(states[-4:]) / 4,  # initially, the layers are averaged
     "sum-all": lambda states: sum(states[1:]),
-    "mix": lambda states: sum(states) / len(states),  # as it starts
+    "mix": lambda states: sum(states) / len(states),  # initially, all layers have equal weights
 }
 
 

@@ -146,7 +146,8 @@ def test_training_equals_requires_grad_false_in_transformers(count: int) -> None
     train(frozen(ours, count), having(RECIPE, **values), data=data)
     inside = dict(ours.encoder.named_parameters())
     for name, weight in theirs.bert.named_parameters():
-        if name.startswith("pooler"):  # a part of our head, which the logits below compare
+        # The pooler is a part of benchharness's head, which the comparison of logits below covers.
+        if name.startswith("pooler"):
             continue
         # A key's bias has no effect, so rounding alone determines the sign of its gradient.
         torch.testing.assert_close(inside[name], weight, atol=5e-5, rtol=0)
@@ -217,7 +218,7 @@ def test_zero_frozen_layers_do_not_change_the_job_key() -> None:
     assert job_of("tiny", frozen_layers="0").key == job_of("tiny").key
 
 
-def test_frozen_layers_change_the_job_key_and_the_name_of_its_row() -> None:
+def test_frozen_layers_change_the_job_key_and_the_name_of_the_leaderboard_entry() -> None:
     job = job_of("tiny", frozen_layers="1")
     assert job.key != job_of("tiny").key
     assert "frozen layers 1" in job.shown_recipe
@@ -266,12 +267,12 @@ def test_more_frozen_layers_than_the_encoder_has_are_refused_before_the_run() ->
     )
 
 
-def test_frozen_layers_are_counted_after_removed_ones() -> None:
+def test_frozen_layers_may_not_exceed_the_layers_that_are_kept() -> None:
     with pytest.raises(BenchError, match="has only 1 layer: use frozen_layers=1 or less"):
         job_of("tiny", frozen_layers="2", layers="1")
 
 
-def test_layers_that_share_their_weights_count_once() -> None:
+def test_layers_that_share_weights_count_as_one_when_freezing() -> None:
     network = make_family(make_config("albert"))
     with pytest.raises(ModelError) as error:
         freeze_layers(network, 2)
@@ -281,14 +282,14 @@ def test_layers_that_share_their_weights_count_once() -> None:
     )
 
 
-def test_a_stage_that_trains_only_layers_needs_a_layer_that_is_not_frozen() -> None:
+def test_freezing_all_layers_is_an_error_if_a_stage_trains_only_layers() -> None:
     recipe = having(RECIPE, frozen_layers=2, layer_epochs=1.0, layer_weight=1.0)
     technique: Any = FrozenLayers(work=SimpleNamespace(recipe=recipe))
     with pytest.raises(ModelError, match=r"which are all layers, but layer_epochs is 1, which"):
         technique.on_network(SimpleNamespace(network=make_network()))
 
 
-def test_the_usual_word_freeze_proposes_frozen_layers() -> None:
+def test_error_for_the_setting_freeze_suggests_frozen_layers() -> None:
     with pytest.raises(BenchError, match="Did you mean 'frozen_layers'"):
         resolve_recipe(BERT, "glue/rte", None, {"freeze": "6"})
 

@@ -381,7 +381,7 @@ app._finish_output()
 """
 
 
-# The columns of the file.
+# Columns of the file that are kept.
 
 PAIRS = [
     {"nr": "007", "text": "a b", "text2": "a c", "label": "?", "tags": "['x', 'y']", "sum": "=1+1"},
@@ -393,7 +393,9 @@ def predicted(line: dict) -> dict:
     return {f"predicted_{name}": value for name, value in line.items() if name != "id"}
 
 
-def test_kept_columns_are_those_of_the_file_in_csv_and_json_lines(bench, kept, tmp_path) -> None:
+def test_option_keep_columns_writes_the_columns_of_the_file_in_csv_and_json_lines(
+    bench, kept, tmp_path
+) -> None:
     folder, _ = kept("glue/mrpc")
     pd.DataFrame(PAIRS).to_csv(tmp_path / "in.csv", index=False)
     plain = lines_of(bench("predict", folder, "in.csv", "--scores").out)

@@ -68,7 +68,8 @@ def test_variant_check_exits_with_3_if_worse_or_with_strict_if_inconclusive(
     assert ended.code == 0
     assert "same: inconclusive, at most" in ended.out + ended.err
     assert bench(*words, "--strict").code == 3
-    assert bench(*words, "--strict", "--margin", "50").code == 0  # 24 rows tell so much
+    # 24 rows are enough for this margin.
+    assert bench(*words, "--strict", "--margin", "50").code == 0
     turned = other(folder, tmp_path / "turned", lambda w: w.flip(0))
     ended = bench("model", folder, "--check", "--variant", turned, "--json")
     (found,) = json.loads(ended.out)
@@ -120,7 +121,8 @@ def test_variant_check_compares_the_onnx_file_of_the_folder(
 ) -> None:
     pytest.importorskip("onnxruntime", reason="make extras installs onnxruntime")
     export(folder)
-    memory = measure._memory  # a process each: that of the file will do
+    # Each measurement needs a process, so only the memory of the ONNX file is measured.
+    memory = measure._memory
     monkeypatch.setattr(
         measure, "_memory", lambda side, tokens: memory(side, tokens) if side.path.is_file() else 0
     )

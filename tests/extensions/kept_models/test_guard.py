@@ -60,7 +60,7 @@ CHURNS = (0.01, 0.025, 0.05)
 @cache
 def fewest(rows: int, loss: float, changed: int) -> int:
     """Return the fewest lost of `changed` rows that show a loss above `loss`."""
-    # As an asymptotic test has it, or some more or fewer.
+    # Start with the number from an asymptotic test, then search upwards or downwards.
     guess = (changed + rows * loss + 1.645 * math.sqrt(changed)) / 2
     lost = min(changed + 1, max(0, round(guess)))
 
@@ -131,7 +131,8 @@ def test_verdict_is_inconclusive_on_one_row_and_not_worse_on_300_equal_predictio
         assert alone.told == "cannot be told"
         assert alone.needed is None or alone.needed > 100
     same = judge_counts(300, 0, 0)
-    # No row of 300 has changed: of a larger loss one would have in 95 % of cases.
+    # If the true loss were above the upper end, at least one of 300 rows would have changed in 95 %
+    # of cases.
     assert same.told == "not worse"
     assert same.interval.high == pytest.approx(1 - 0.0499 ** (1 / 300), abs=2e-5)
     assert judge_counts(100, 0, 0).told == "cannot be told"
@@ -151,7 +152,7 @@ def test_equivalence_test_of_impossible_counts_is_an_error() -> None:
         judge_counts(10, 6, 6)
 
 
-# Scores that are no accuracy.
+# Scores other than accuracy.
 
 
 def split_of(task: str, gold: list, one: list, other: list) -> PredictedSplit:

@@ -56,7 +56,8 @@ def check(job: Job, folder: Path, result: Result) -> None:
         found = predict(model, read_split(job, each.name).examples).predictions
         rows = [to_row(one) for one in found]
         if "lora_rank" in job.settings or job.trained_tasks[1:]:
-            # Rounded in other places: adapters are merged, and no other head reads all tokens.
+            # Probabilities differ by rounding: adapters are merged, and the last layer computes
+            # fewer tokens.
             assert [row | {"scores": 0} for row in rows] == [
                 row | {"scores": 0} for row in each.predictions
             ]
@@ -104,7 +105,7 @@ def test_permissions_of_saved_model_files_follow_the_umask(tmp_path: Path) -> No
     assert len(modes) == 1
 
 
-# What was not kept.
+# Models that were not kept.
 
 
 @pytest.fixture(scope="module")

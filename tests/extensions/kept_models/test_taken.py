@@ -61,7 +61,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Kept]:
         model = load_trained(folder, precision="fp32")
         (each,) = (e for e in result.evaluations if e.split == "dev")
         stored: Any = predictions_of(each)
-        if name == "stsb":  # as numbers of one's own data are
+        if name == "stsb":  # scale the numbers as for custom data
             model = replace(model, task=replace(model.task, scale=(1.5, 2.0)))
             stored = [replace(p, label=p.label * 2.0 + 1.5) for p in stored]
         found[name] = Kept(
@@ -149,7 +149,8 @@ def test_failed_model_export_leaves_no_folder(
     runs: Mapping[str, Kept], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     kept = runs["stsb"]
-    monkeypatch.setattr(taking, "scale_of", lambda _: UNSCALED)  # where it is written
+    # A wrong scale is written to the exported model.
+    monkeypatch.setattr(taking, "scale_of", lambda _: UNSCALED)
     with pytest.raises(
         JobError, match=r"transformers computes -?\d.* network computes -?\d.* scale"
     ):
@@ -213,9 +214,12 @@ def test_few_changed_labels_are_tolerated_as_near_ties(
 @pytest.mark.parametrize(
     ("stored", "rough", "left"),
     [
-        ([0.002] * 999 + [0.5], [0.002] * 999 + [0.9], 0),  # one row rounds far
-        ([0.04] * 1000, [0.002] * 999 + [0.9], 996),  # and explains no other model
-        ([0.2] * 1000, [0.08] * 1000, 1000),  # nor does rough rounding of all
+        # The large difference of one row is explained by the rounding of this row.
+        ([0.002] * 999 + [0.5], [0.002] * 999 + [0.9], 0),
+        # But it does not explain differences of other rows.
+        ([0.04] * 1000, [0.002] * 999 + [0.9], 996),
+        # Large differences of all rows are not explained, although rounding is rough.
+        ([0.2] * 1000, [0.08] * 1000, 1000),
         ([0.09] * 1000, [0.08] * 1000, 0),
     ],
 )
@@ -266,7 +270,7 @@ def test_exported_folder_is_complete_and_runs_in_a_pipeline(
     for example, stored in zip(examples, kept.dev[0].stored, strict=True):
         said = ask({"text": example.text_a, "text_pair": example.text_b}, truncation=True)
         assert said["score"] == pytest.approx(stored.label, abs=1e-4)
-    take(kept.model, kept.result, to, kept.dev)  # the same again
+    take(kept.model, kept.result, to, kept.dev)  # exporting again to the same folder is accepted
 
 
 def test_export_never_overwrites_a_foreign_folder(runs: Mapping[str, Kept], tmp_path: Path):
@@ -295,7 +299,8 @@ def test_exported_model_reproduces_stored_predictions(runs: Mapping[str, Kept], 
     for name, kept in runs.items():
         take(kept.model, kept.result, tmp_path / name, kept.dev)
         predicts_what_is_stored(tmp_path / name, kept.result)
-    again = load_trained(tmp_path / "stsb", precision="fp32")  # a scale that its task does not have
+    # The weights of the last layer contain another scale than that of the task.
+    again = load_trained(tmp_path / "stsb", precision="fp32")
     state = runs["stsb"].model.network.state_dict()
     for name, weight in again.network.state_dict().items():
         assert torch.allclose(weight, state[name], atol=1e-6)
@@ -323,7 +328,7 @@ def test_exported_model_reproduces_stored_predictions(runs: Mapping[str, Kept], 
         ("conll2003/ner", {}, "bert"),
         ("glue/rte", {}, "gpt2"),
         ("glue/rte", {"features": "last"}, "bert"),
-        ("glue/rte", {"features": "mix"}, ""),  # no class
+        ("glue/rte", {"features": "mix"}, ""),  # no transformers class
     ],
 )
 def test_exported_models_with_other_heads_families_or_features_reproduce_predictions(
@@ -413,7 +418,7 @@ def test_model_command_accepts_a_model_name_or_a_run_key(bench):
     run = ("--model", "tiny", "--task", "glue/rte", "--data", "mini", "--limit", "16")
     once = ("--set", "epochs=1", "--device", "cpu", "--no-baselines", "--seeds", "2")
     assert bench("run", *run, *once, "--precision", "fp32", "--keep-models").code == 0
-    too = "--collapsed-too"  # two steps teach nothing
+    too = "--collapsed-too"  # after two steps, the model has learned nothing
     ended = bench("model", "tiny", "--to", "to dir", too)
     assert ended.code == 0
     assert "is as good as the best of 2 seeds" in ended.err

@@ -51,7 +51,7 @@ def test_model_card_snippets_run_without_benchharness(
         assert text.rstrip().endswith(f"hf upload {folder.name} {folder.name}\n```")
         read = ModelCard(text)
         assert read.data.license is None
-        assert read.data.datasets is None  # made-up rows are no data set's
+        assert read.data.datasets is None  # mini data are synthetic and are no data set on the hub
     done = subprocess.run(
         [sys.executable, "-c", "\n".join([HOOK, *snippets])],
         check=False,

@@ -82,7 +82,8 @@ def make_model(family: str, kind: str, folder: Path) -> TrainedModel:
     head = head_for(task)
     network = head.network(encoder, task)
     for name, weight in network.named_parameters():
-        if name.endswith("bias"):  # zero at first, which would hide a lost one
+        # Biases are initialized with zeros, which would hide that one is not exported.
+        if name.endswith("bias"):
             nn.init.normal_(weight, std=0.3)
     whole = head.encode(rows_of(kind).examples, encoder.tokenizer, Limits(max_tokens=70))
     most = int(np.quantile(whole.lengths, LONGER))
@@ -149,7 +150,7 @@ def taken(
     calls = (getattr(item, "callspec", None) for item in request.session.items)
     chosen = {(c.params.get("family"), c.params.get("kind")) for c in calls if c}
     root, threads = tmp_path_factory.mktemp("taken"), torch.get_num_threads()
-    torch.set_num_threads(1)  # of what is so small, more only wait for each other
+    torch.set_num_threads(1)  # such small networks are slower with several threads
     found: dict[tuple[str, str], Any] = {}
     asked = {}
     for family, kind in CASES:
@@ -197,7 +198,7 @@ def test_exported_model_has_equal_logits_in_transformers_alone(taken, family: st
     assert len(ours) == len(theirs)
     for one, other in zip(ours, theirs, strict=True):
         assert one.shape == other.shape
-        possible = other > FORBIDDEN  # BigBird's class forbids answers in the question
+        possible = other > FORBIDDEN  # BigBird's class does not allow answers in the question
         assert possible.sum() > 0.6 * possible.size
         assert np.std(one) > 100 * LIMIT
         apart = np.abs(one - other)[possible].max()
@@ -215,7 +216,8 @@ def test_export_covers_every_head_class_of_transformers():
         for family in FAMILIES
         if type(make_config(family)) in getattr(transformers, f"AutoModelFor{name}")._model_mapping
     }
-    assert have - {("t5", "pair"), ("t5", "span")} == set(CASES)  # those need the decoder
+    # These two classes of T5 use the decoder.
+    assert have - {("t5", "pair"), ("t5", "span")} == set(CASES)
     assert set(FAMILIES) == COMPARED
 
 

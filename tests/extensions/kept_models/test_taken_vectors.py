@@ -43,7 +43,7 @@ def found(request: Any, tmp_path_factory: Any) -> Vectors:
     dev = [Dev(e.name, read_split(job, e.name), predictions_of(e)) for e in result.evaluations]
     examples: Any = dev[0].rows.examples
     features = model.head.encode(examples, model.tokenizer, model.limits)
-    assert features.lengths.max() == 12  # some are cut
+    assert features.lengths.max() == 12  # some texts are truncated to this length
     ours = predict(model.network, features, model.compute, lambda _: None)
     texts = [*(e.text for e in examples), *examples[0].corpus.texts]
     return Vectors(take(model, result, folder / request.param, dev), model, texts, ours, dev)

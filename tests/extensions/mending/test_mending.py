@@ -12,7 +12,7 @@ import pytest
 import benchharness as bh
 from benchharness.driver.few_rows import FEW_ROWS, LEAST_STEPS
 from benchharness.driver.options import RunOptions
-from benchharness.extensions.mending.mending import advise, mended
+from benchharness.extensions.mending.mending import advise, remedy
 from benchharness.extensions.mending.words import python_call, shell_command
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import NEVER_FELL, Cost, Result
@@ -34,22 +34,22 @@ def job(recipe: str | None = None, model: Any = TINY, **values: str) -> Job:
 
 
 def advised(options: RunOptions, found: Job, steps: int, model: Any = TINY) -> RunOptions:
-    return mended(options, found, model, steps)[1]
+    return remedy(options, found, model, steps)[1]
 
 
-# The cause, and the command.
+# Causes, and the suggested options.
 
 
-def test_short_training_is_mended_by_the_recipe_for_few_rows_alone() -> None:
+def test_advice_after_a_short_training_is_the_recipe_for_few_rows_without_set_rates() -> None:
     asked = replace(ASKED, set=("learning_rate=1e-5", "epochs=1", "dropout=0.2"), force=True)
-    reason, changed = mended(asked, job(learning_rate="1e-5", epochs="1"), TINY, 12)
+    reason, changed = remedy(asked, job(learning_rate="1e-5", epochs="1"), TINY, 12)
     assert reason == "it was trained for only 12 steps"
     assert changed == replace(ASKED, recipe=FEW_ROWS, set=("dropout=0.2",))
 
 
-def test_learning_rate_of_the_user_above_that_of_the_recipe_is_removed() -> None:
+def test_advice_removes_a_chosen_learning_rate_above_the_recipes_rate() -> None:
     asked = replace(ASKED, set=("learning_rate=5e-2",))
-    reason, changed = mended(asked, job(learning_rate="5e-2"), TINY, LEAST_STEPS)
+    reason, changed = remedy(asked, job(learning_rate="5e-2"), TINY, LEAST_STEPS)
     assert reason == "its learning rate 0.05 is above its recipe's 1e-3"
     assert changed == ASKED
 
@@ -69,7 +69,7 @@ def test_long_training_is_repeated_with_half_the_rate_and_twice_the_steps() -> N
     assert advised(ASKED, job(), 9000) == replace(ASKED, set=("learning_rate=5e-4",))
 
 
-def test_recipe_for_few_rows_that_was_chosen_by_itself_is_named_in_the_command() -> None:
+def test_advised_command_names_a_recipe_for_few_rows_that_was_chosen_automatically() -> None:
     changed = advised(ASKED, job(FEW_ROWS), 200)
     assert changed == replace(ASKED, recipe=FEW_ROWS, set=("learning_rate=5e-4", "steps=400"))
 
@@ -81,10 +81,10 @@ def test_head_on_a_frozen_encoder_is_trained_for_longer() -> None:
     assert changed.set == ("features=last", "steps=200", "learning_rate=1e-3")
 
 
-# The words of the command.
+# Suggested commands.
 
 
-def test_command_has_every_chosen_option_and_can_be_parsed_again(tmp_path: Path) -> None:
+def test_advised_command_has_every_chosen_option_and_can_be_parsed(tmp_path: Path) -> None:
     options = replace(
         ASKED, seeds=None, seed=(1, 2), set=("epochs=3",), baselines=False, data="a b", timeout=9.5
     )
@@ -105,7 +105,7 @@ def test_command_hides_the_password_of_a_database() -> None:
     assert "postgresql://me@host/db" in shell_command(options)
 
 
-# The runs of a command.
+# Runs that a command covers.
 
 
 def collapsed(model: str = "tiny", seed: int = 1, **fields: Any) -> Result:
@@ -122,12 +122,12 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-def test_seeds_of_one_training_get_one_command(store: Store) -> None:
+def test_advice_for_several_collapsed_seeds_of_one_training_is_one_command(store: Store) -> None:
     store.add_results([collapsed(seed=1), collapsed(seed=2), made("tiny", "glue/cola", 1, ())])
     (found,) = advise(ASKED, store, store.runs())
     assert found.sentence == (
         "tiny on RTE learned nothing (2 of 2 seeds): it was trained for only 12 steps. Most likely "
-        "to mend it:"
+        "to help:"
     )
     assert found.command == (
         "bench run --model tiny --task glue/rte --data mini --seeds 2 --recipe few-rows"
@@ -147,7 +147,7 @@ def test_sweep_gets_advice_only_if_none_of_its_settings_has_learned(store: Store
 
 
 @pytest.mark.soak
-def test_collapsed_run_on_custom_data_ends_with_a_command_that_mends_it(
+def test_command_advised_after_a_collapsed_run_on_custom_data_learns(
     bench: Any, tmp_path: Path
 ) -> None:
     """The advised command is run as it was printed, and its run learns."""

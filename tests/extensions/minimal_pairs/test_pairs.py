@@ -51,7 +51,8 @@ def test_minimal_pair_accuracies_with_ties_match_babylm_eval(name: str) -> None:
             scores[example.group].append((good, bad))
             (gold,) = example.gold
             options = (good, bad) if gold == 0 else (bad, good)
-            option = options.index(max(options))  # as the cloze head takes the first of several
+            # On ties, the cloze extension chooses the first option.
+            option = options.index(max(options))
             predictions.append(ChoicePrediction(id=example.id, option=option))
         assert dict(score(task, "dev", predictions, examples)) == pytest.approx(official(scores))
 
@@ -75,8 +76,9 @@ def test_minimal_pairs_have_the_texts_compared_by_the_official_code() -> None:
     prefixes = (row["prefix_acceptable"], row["prefix_unacceptable"])
     assert first("comps") == ("", f"_ {row['property_phrase']}", prefixes, "comps_base")
     lines = mini(f"zorro/{first('zorro')[3]}.txt")
-    assert first("zorro")[2] == (lines[1], lines[0])  # even lines are grammatical
-    assert first("multiblimp")[2][0].startswith('"So," ')  # quoted as pandas writes a table
+    assert first("zorro")[2] == (lines[1], lines[0])  # the second line of each pair is grammatical
+    # Pandas quotes this field when it writes a table.
+    assert first("multiblimp")[2][0].startswith('"So," ')
     assert first("multiblimp")[3] == "abk"
     assert len(find_task("pairs/multiblimp").details) == 101
 

@@ -52,7 +52,7 @@ def plan(*tasks: str, together: tuple[str, ...], **options: Any) -> list[Job]:
     return list(found.jobs)
 
 
-# What is learned
+# Training.
 
 
 class Bag(nn.Module):
@@ -159,7 +159,7 @@ def test_longformer_and_funnel_cannot_be_shared_by_different_head_types():
         share(encoder, [(head_for(tasks[0]), tasks[0])] * 2)
 
 
-# What is planned
+# Plans.
 
 
 def test_key_of_a_multi_task_job_does_not_depend_on_the_order_of_tasks():
@@ -246,7 +246,7 @@ def test_option_multi_task_accepts_suites_and_tasks():
         request(task=["cola"], start_from="multi-task")
 
 
-# What is trained, and resumed
+# Complete jobs, and resumed ones.
 
 
 @pytest.fixture(scope="module")
@@ -301,7 +301,7 @@ def test_single_task_job_trains_from_the_multi_task_encoder(tmp_path: Path):
     assert found.evaluations[0].task == "glue/cola"
 
 
-# Where the scores stand
+# Leaderboard entries.
 
 
 def result_of(job: Job, **scores: float) -> Result:

@@ -83,7 +83,7 @@ def test_paper_from_an_imported_archive_is_identical_in_another_environment(
     everything = b"".join(first.values())
     for word in (str(tmp_path), str(encoder), "2026-01-01"):
         assert word.encode() not in everything
-    # The same runs from an archive: another process, folder, time zone and language.
+    # Write the paper again from an imported archive, with another folder, time zone and language.
     other = tmp_path / "other"
     shutil.copytree(encoder, other / "weights")
     archive = tmp_path / "all.jsonl.gz"
@@ -114,7 +114,7 @@ def test_paper_compiles_without_overfull_boxes(paper, tmp_path):
     log = (folder / "main.log").read_text(encoding="latin-1")
     assert ended.returncode == 0, log[-2000:]
     assert re.findall(r"Overfull.*|.*Float too large.*|Missing character.*", log) == []
-    # What LaTeX has left there is nobody's work, and the same command goes on.
+    # Files that LaTeX has written do not count as the user's files, so the same command succeeds.
     assert paper()[0] == 0
     assert (folder / "main.pdf").exists()
 
@@ -177,7 +177,7 @@ def test_hours_option_of_the_paper_command_limits_the_number_of_seeds(paper, tmp
     assert not (tmp_path / "paper").exists()
 
 
-def test_paper_on_single_tasks_has_tables_of_these_alone(paper, tmp_path):
+def test_paper_on_single_tasks_has_tables_of_only_these_tasks(paper, tmp_path):
     tasks = ("--task", "glue/rte", "--task", "snli/snli", *WORDS[2:])
     code, printed = paper(suites=tasks)
     assert code == 0, printed.err
@@ -203,7 +203,7 @@ def test_paper_folder_can_be_written_from_python(paper, tmp_path, encoder):
         benchharness.paper("tiny", against=["tiny"], to=tmp_path / "no", **options)
 
 
-@pytest.mark.soak  # some minutes on two cores
+@pytest.mark.soak  # takes some minutes on two cores
 @pytest.mark.timeout(1200)
 def test_paper_on_small_encoders_is_complete_in_under_ten_minutes(tmp_path: Path, encoder):
     started = os.times()
@@ -212,7 +212,7 @@ def test_paper_on_small_encoders_is_complete_in_under_ten_minutes(tmp_path: Path
     assert code == 0, said
     ended = os.times()
     cores = len(os.sched_getaffinity(0))
-    # Of processor time, because other work on the machine must not fail this.
+    # Measure processor time, because other programs on the machine must not make this test fail.
     taken = ended.children_user + ended.children_system
     taken -= started.children_user + started.children_system
     assert taken < 600 * min(cores, 2)

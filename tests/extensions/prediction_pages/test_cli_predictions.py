@@ -84,7 +84,8 @@ def test_report_predictions_writes_one_page_per_task_for_one_or_two_models(store
     stored("report", "predictions", "good", "bad", "--task", "glue/rte", "--out", "two", *DB)
     page = only_page("two")
     assert "and bad" in page
-    # Of the 20 that bad has wrong good has 17 right with both seeds and two with one.
+    # Of the 20 rows that bad predicts wrongly, good predicts 17 correctly with both seeds, and two
+    # with one seed.
     assert "Flips: 19 examples" in page
 
 
@@ -147,7 +148,7 @@ def test_report_links_to_a_prediction_page_for_every_score(stored):
     for name in names:
         assert f'href="page-predictions/{name}"' in board
         assert 'href="../page.html"' in (folder / name).read_text()
-    # Written again for a part, the other pages of the old report are gone, and nobody else's.
+    # If the report is written for fewer entries, outdated pages are deleted, but no other files.
     (folder / "mine.html").write_text("<html>my notes</html>")
     with open_store("part.sqlite") as store:
         store.add_result(made("good", "glue/rte", 0, set()))

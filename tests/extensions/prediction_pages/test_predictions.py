@@ -68,7 +68,7 @@ def test_prediction_page_has_every_example_with_gold_answer(name: str) -> None:
         assert "good" in text
         assert "poor" in text
         assert "every seed" in text or "seed 1" in text
-    # The hardest stand in the page as they are, for those without scripts.
+    # The hardest examples are plain HTML, so that they are visible without scripts.
     hardest = min(cards, key=lambda card: card["rank"])  # type: ignore[arg-type, return-value]
     page = Page(html)
     assert f"example-{hardest['place']}" in page.values("id")
@@ -96,7 +96,7 @@ def test_prediction_page_counts_agree_with_the_predictions() -> None:
     first = view.matrices[0].confusion
     assert sum(map(sum, first.counts)) == 3 * len(split.examples)
     assert first.counts[0][0] + first.counts[1][1] == sum(right)
-    # A cell of the matrix leads to as many examples as it counts, where there is one seed.
+    # With one seed, each cell of the matrix links to as many examples as it counts.
     one = build_view(page_of("glue/rte", seeds=1, two=False))
     leads = Counter(cell for example in one.examples for cell in example.cells)
     counts = one.matrices[0].confusion.counts

@@ -31,7 +31,8 @@ def drawn_text(draw: random.Random) -> str:
 
 
 def drawn_question(draw: random.Random, number: int) -> dict[str, Any]:
-    titles = draw.choice((TITLES, TITLES, (*TITLES, "Barns")))  # two of one title, at times
+    # Sometimes two paragraphs have the same title.
+    titles = draw.choice((TITLES, TITLES, (*TITLES, "Barns")))
     sentences = [[drawn_text(draw) for _ in range(draw.randint(0, 3))] for _ in titles]
     return {
         "_id": f"q{number}",
@@ -39,7 +40,7 @@ def drawn_question(draw: random.Random, number: int) -> dict[str, Any]:
         "answer": drawn_text(draw) or "barn",
         "type": draw.choice(("bridge", "comparison")),
         "context": [list(pair) for pair in zip(titles, sentences, strict=True)],
-        # Some name a sentence that is not there, as in the official files.
+        # Some facts refer to a sentence that does not exist, as in the official files.
         "supporting_facts": [[draw.choice(TITLES), draw.randrange(4)], [draw.choice(TITLES), 0]],
     }
 

@@ -83,7 +83,7 @@ def test_quac_scores_of_random_predictions_equal_the_official_script(
             continue
         rows = read_quac(tmp_path, data) if number % 50 == 0 else None
         examples = examples_of(data) if rows is None else rows.examples
-        if rows is not None:  # the files' way gives what is made here without files
+        if rows is not None:  # reading from files gives the same examples as creating them directly
             assert list(rows.examples) == examples_of(data)
         predictions = predictions_of(lines, examples)
         expected = reading_oracle.quac(data, lines)

@@ -36,7 +36,7 @@ def test_ranking_loss_is_a_softmax_over_the_documents_of_the_batch() -> None:
     own = torch.arange(6)
     expected = functional.cross_entropy(scores, own, reduction="none")
     torch.testing.assert_close(loss(vectors, apart, 20.0), expected)
-    # The second and third pairs are of one document, the first and last of one query.
+    # The second and third pairs share a document, and the first and last pairs share a query.
     both = torch.tensor([[0, 0], [1, 1], [2, 1], [3, 2], [4, 3], [0, 4]])
     for one, other in ((1, 2), (2, 1), (0, 5), (5, 0)):
         scores[one, other] = -torch.inf
@@ -70,7 +70,8 @@ def test_ranking_losses_do_not_depend_on_the_number_of_batch_parts() -> None:
 
 def test_document_search_is_exact_with_ties_ordered_by_id() -> None:
     rng = np.random.default_rng(3)
-    documents = rng.integers(-1, 2, (300, 4)).astype(np.float32)  # many are alike
+    # With few distinct values, many similarities are equal.
+    documents = rng.integers(-1, 2, (300, 4)).astype(np.float32)
     queries = rng.integers(-1, 2, (5, 4)).astype(np.float32)
     ids = tuple(f"d{number}" for number in range(300))
     corpus = Corpus(ids=ids, texts=ids, digest="")

@@ -40,7 +40,8 @@ def test_ranking_scores_match_trec_eval() -> None:
         name: RankingPrediction(id="q", documents=tuple(run), scores=tuple(run.values()))
         for name, run in runs.items()
     }
-    # trec_eval's reciprocal rank has no cut: it is given the first ten, in its own order.
+    # trec_eval's reciprocal rank has no cutoff, so it gets only the first ten documents in its own
+    # order.
     first = {name: dict.fromkeys(ranked(p)[:10], 0.0) for name, p in predictions.items()}
     for ten in first.values():
         ten.update((document, -float(place)) for place, document in enumerate(ten))

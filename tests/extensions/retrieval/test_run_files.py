@@ -119,7 +119,7 @@ def test_query_id_with_unicode_white_space_is_read_back_equal(
     assert (run.id, ranked(run)) == (odd, ranked(made[0]))  # type: ignore[arg-type]
 
 
-# Sets of labels.
+# Prediction files with sets of labels.
 
 
 def scored(path: Path) -> dict[str, float]:

@@ -55,7 +55,7 @@ def asked(bench, monkeypatch):
     return ask
 
 
-def test_file_plans_the_same_jobs_as_the_command_line(bench):
+def test_config_file_plans_the_same_jobs_as_the_command_line(bench):
     """The keys of jobs have no part that depends on the file."""
     few = (
         "--suite",
@@ -105,7 +105,7 @@ def test_file_plans_the_same_jobs_as_the_command_line(bench):
     ],
     ids=lambda words: " ".join(words[-2:]),
 )
-def test_written_file_gives_the_options_of_the_command_line(asked, bench, words):
+def test_written_config_file_gives_the_same_options_as_the_command_line(asked, bench, words):
     Path("a,b").mkdir()
     write("MODELS = ()\n", "one.py")
     write("MODELS = ()\n", "two.py")
@@ -122,7 +122,7 @@ CANDIDATES = ("3", "a=1", "a", "fp32", "0.5")
     [(name, key) for name in COMMANDS for key in options_of(load_command(name))],
     ids=" ".join,
 )
-def test_every_option_of_a_command_can_be_written_and_read(name, key, tmp_path):
+def test_every_option_can_be_written_to_and_read_from_a_config_file(name, key, tmp_path):
     command = load_command(name)
     param = options_of(command)[key]
     flag = param.opts[0]
@@ -143,7 +143,7 @@ def test_every_option_of_a_command_can_be_written_and_read(name, key, tmp_path):
     assert context.params[param.name] == value
 
 
-def test_written_file_is_plain_toml(bench):
+def test_written_config_file_is_readable_toml(bench):
     words = ("--set", "learning_rate=2e-5,0.003", "--set", "epochs=3", "--set", "as_text=true")
     bench(*RUN, *words, "--no-baselines", "--write-config", "here/run.toml")
     assert Path("here/run.toml").read_text() == (
@@ -161,7 +161,7 @@ def test_written_file_is_plain_toml(bench):
     )
 
 
-def test_values_may_be_written_in_several_forms(asked):
+def test_config_file_accepts_lists_tables_and_comma_separated_values(asked):
     write(
         'model = { mine = "a", other = "b" }\ntask = "cola,rte"\nshots = [8, "all"]\njobs = 2\n'
         'data_file = "~/rows.csv"\ncolumns = { text = ["a", "b"], label = "c" }\n'
@@ -177,7 +177,7 @@ def test_values_may_be_written_in_several_forms(asked):
     assert options.engine_options == ("cpus=2", "requeue=true")
 
 
-def test_options_of_the_command_line_win_over_the_file(asked, monkeypatch):
+def test_command_line_options_override_the_config_file(asked, monkeypatch):
     monkeypatch.setenv("BENCH_DB", "environment.sqlite")
     write(f'{FILE}db = "file.sqlite"\n[set]\nepochs = 2\nlearning_rate = 1e-4\n')
     options, _ = asked("run", "--config", "run.toml")
@@ -199,7 +199,7 @@ def test_options_of_the_command_line_win_over_the_file(asked, monkeypatch):
     assert options.db == "typed.db"
 
 
-def test_seed_on_the_command_line_replaces_seeds_of_the_file_and_the_reverse(asked):
+def test_seed_and_seeds_on_the_command_line_override_each_other_in_the_config_file(asked):
     write(FILE)
     options, _ = asked("run", "--config", "run.toml", "--seed", "7")
     assert (options.seed, options.seeds) == ((7,), None)
@@ -207,10 +207,10 @@ def test_seed_on_the_command_line_replaces_seeds_of_the_file_and_the_reverse(ask
     options, _ = asked("run", "--config", "run.toml", "--seeds", "3")
     assert (options.seed, options.seeds) == ((), 3)
     options, _ = asked("run", "--config", "run.toml", "--seeds", "3", "--seed", "1")
-    assert (options.seed, options.seeds) == ((1,), 3)  # an error of the run
+    assert (options.seed, options.seeds) == ((1,), 3)  # the run reports this conflict as an error
 
 
-def test_changed_options_are_written_to_another_file(bench, asked):
+def test_options_of_a_config_file_and_the_command_line_are_written_together(bench, asked):
     write(f"{FILE}[set]\nepochs = 2\n")
     words = ("--seeds", "5", "--set", "learning_rate=1e-4")
     bench("run", "--config", "run.toml", *words, "--write-config", "more.toml")
@@ -220,23 +220,23 @@ def test_changed_options_are_written_to_another_file(bench, asked):
 
 
 @with_all_extensions
-def test_file_of_a_run_is_used_by_the_other_commands_as_far_as_they_have_its_options(asked):
+def test_other_commands_use_a_config_file_of_bench_run_and_ignore_unknown_options(asked):
     write(f'{FILE}suite = "glue"\nno_baselines = true\n')
     options, messages = asked(
         "which", "--config", "run.toml", "--among", "tiny,bert", "--minutes", "1"
     )
     assert (options.model, options.task, options.seeds) == (("tiny", "bert"), ("cola", "rte"), 2)
-    assert messages == ["bench: run.toml: not an option of `bench which`: model, no_baselines."]
+    assert messages == ["bench: run.toml: `bench which` ignores the keys model, no_baselines."]
     options, messages = asked("paper", "--config", "run.toml", "--against", "majority")
     assert (options.model, options.suite, options.data) == (("tiny",), ("glue",), "mini")
-    assert messages == ["bench: run.toml: not an option of `bench paper`: no_baselines."]
+    assert messages == ["bench: run.toml: `bench paper` ignores the keys no_baselines."]
     options, messages = asked("check", "--config", "run.toml")
     assert (options.model, options.task, options.suite) == (("tiny",), ("cola", "rte"), ("glue",))
-    assert messages == ["bench: run.toml: not an option of `bench check`: no_baselines."]
+    assert messages == ["bench: run.toml: `bench check` ignores the keys no_baselines."]
 
 
 @with_all_extensions
-def test_required_options_of_which_may_be_in_its_file(asked, bench):
+def test_required_options_of_bench_which_may_be_in_a_config_file(asked, bench):
     words = ("which", "--among", "tiny,bert", "--minutes", "1.5", "--task", "rte")
     written = bench(*words, "--write-config", "which.toml")
     assert written.out == "wrote which.toml; run it with `bench which --config which.toml`\n"
@@ -324,7 +324,7 @@ def test_required_options_of_which_may_be_in_its_file(asked, bench):
         ("run", None, "run.toml cannot be read: No such file or directory. `bench run --model "),
     ],
 )
-def test_error_in_a_file_is_one_sentence(bench, name, text, sentence):
+def test_error_in_a_config_file_is_reported_in_one_sentence(bench, name, text, sentence):
     if text is not None:
         write(text)
     rest = {"which": ("--among", "a,b", "--minutes", "1")}.get(name, ("--model", "tiny"))
@@ -334,24 +334,24 @@ def test_error_in_a_file_is_one_sentence(bench, name, text, sentence):
     assert ended.err.count("\n") == 1
 
 
-def test_byte_order_mark_of_an_editor_is_no_part_of_the_first_key(asked):
+def test_byte_order_mark_in_a_config_file_is_skipped(asked):
     Path("run.toml").write_text(FILE.strip(), encoding="utf-8-sig")
     assert asked("run", "--config", "run.toml")[0].seeds == 2
 
 
-def test_file_that_is_not_utf_8_or_a_folder_is_an_error(bench):
+def test_config_file_that_is_not_utf_8_or_is_a_folder_is_an_error(bench):
     Path("run.toml").write_bytes("model = 'é'".encode("latin-1"))
     assert "run.toml is not UTF-8 text" in bench("run", "--config", "run.toml").err
     assert ". cannot be read: Is a directory." in bench("run", "--config", ".").err
 
 
-def test_file_without_a_model_needs_one_on_the_command_line(bench, asked):
+def test_config_file_without_a_model_needs_a_model_on_the_command_line(bench, asked):
     write("task = 'rte'\nmodel = []\n")
     assert bench("run", "--config", "run.toml").err.startswith("bench: `bench run` needs --model")
     assert asked("run", "--config", "run.toml", "--model", "tiny")[0].task == ("rte",)
 
 
-def test_write_config_does_not_overwrite_a_file(bench):
+def test_write_config_does_not_overwrite_an_existing_file(bench):
     write(FILE)
     ended = bench(*RUN, "--write-config", "run.toml")
     assert (ended.code, Path("run.toml").read_text()) == (2, FILE)
@@ -361,7 +361,7 @@ def test_write_config_does_not_overwrite_a_file(bench):
 def test_write_config_leaves_out_passwords(bench):
     url = "postgresql://me:secret@host/db"
     ended = bench(*RUN, "--db", url, "--write-config", "run.toml")
-    assert "run.toml has no password of db: pass it in another way." in ended.err
+    assert "run.toml lacks the password in db: pass it in another way." in ended.err
     assert "secret" not in Path("run.toml").read_text()
     assert tomllib.loads(Path("run.toml").read_text())["db"] == "postgresql://me@host/db"
 
@@ -372,7 +372,7 @@ def test_write_config_refuses_text_that_is_not_utf_8(bench):
     assert "is not UTF-8 text, so it cannot be written" in ended.err
 
 
-def test_show_config_prints_options_and_the_same_command_line(bench):
+def test_show_config_prints_options_and_the_equivalent_command_line(bench):
     write(f'{FILE}no_baselines = true\ndata_file = "my rows.csv"\n[set]\nepochs = [2, 3]\n')
     shown = bench("show", "config", "run.toml")
     assert (shown.code, shown.err) == (0, "")
@@ -406,6 +406,6 @@ def test_show_config_refuses_a_file_that_no_command_can_run(bench, text):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_lists_the_options_for_files(bench, name):
+def test_help_lists_the_options_for_config_files(bench, name):
     assert "--config FILE" in bench(name, "--help").out
     assert "--write-config FILE" in bench(name, "--help-all").out

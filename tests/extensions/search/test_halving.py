@@ -167,7 +167,7 @@ def test_halving_usually_finds_the_best_sweep_point_or_an_equally_good_one(sprea
         found, runs = chosen(seeds.tolist())
         assert runs == 20
         same += found == best
-        # Of two medians of five seeds, one standard error of the difference.
+        # Less than one standard error of the difference of two medians over five seeds.
         as_good += median(seeds[best]) - median(seeds[found]) < 0.536 * np.sqrt(2)
     assert as_good >= 950
     assert same >= (940 if spread == 2.0 else 820)

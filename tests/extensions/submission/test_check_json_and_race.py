@@ -76,7 +76,8 @@ def twice(answers: dict[str, str]) -> str:
         ({p.id: p.text for p in SPANS}, "apply the threshold"),
         (SCORES | {QUESTIONS[0]: "high"}, "is 'high', expected a number"),
         (SCORES | {QUESTIONS[0]: True}, "is True, expected a number"),
-        (SCORES | {QUESTIONS[0]: 10**400}, "expected a number"),  # which no float holds
+        # The number is too large for a float.
+        (SCORES | {QUESTIONS[0]: 10**400}, "expected a number"),
         (SCORES | {QUESTIONS[0]: str(-(10**400))}, "expected a number"),
         (json.dumps(SCORES | {QUESTIONS[0]: float("nan")}), "is nan, expected a number"),
     ],

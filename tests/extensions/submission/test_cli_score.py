@@ -53,7 +53,8 @@ def test_score_command_prints_the_metrics_of_the_task(name, bench, made):
     path, guesses, examples = made(name)
     found = call(bench, path, "--task", name)
     expected = dict(score(TASKS[name], "dev", guesses, examples))
-    if name == "conll2003/ner":  # the file is in IOB1, whose tags conlleval compares as they stand
+    # Conlleval compares the tags of the file, which are IOB1, without conversion.
+    if name == "conll2003/ner":
         printed = found["splits"]["dev"]["official"]["accuracy"]
         assert printed != 100 * expected["accuracy"]
         expected["accuracy"] = pytest.approx(printed / 100, rel=1e-15)
@@ -212,7 +213,8 @@ def test_record_scores_of_free_text_equal_those_of_the_official_script(bench, ma
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     found = call(bench, path, "--task", "superglue/record")["splits"]["dev"]
     golds = [{"id": e.id, "answers": [e.options[place] for place in e.gold]} for e in examples]
-    expected = evaluate_v1(golds, answers)  # which ReCoRD's script has taken over
+    # ReCoRD's script contains the functions of evaluate-v1.1.py.
+    expected = evaluate_v1(golds, answers)
     assert 100 * found["scores"]["em"] == pytest.approx(expected["exact_match"])
     assert 100 * found["scores"]["f1"] == pytest.approx(expected["f1"])
     assert found["missing"] == 1
@@ -239,7 +241,8 @@ def test_conll_scores_equal_those_of_conlleval(scheme, bench, made):
     expected = conlleval(lines)
     assert found["official"] == expected
     assert 100 * found["scores"]["accuracy"] == pytest.approx(expected["accuracy"], abs=1e-12)
-    # Without the gold column and the documents' lines the scheme is that of the predictions.
+    # Without the gold column and the -DOCSTART- lines, tags are compared in the scheme of the
+    # predictions.
     some = [" ".join(line.split()[:2] + line.split()[-1:]) for line in lines[2:]]
     path.write_text("\n".join(some))
     found = call(bench, path, "--task", "conll2003/ner")["splits"]["dev"]
@@ -292,7 +295,7 @@ def test_score_command_flags_constant_predictions(bench, made):
     assert found["splits"]["dev"]["flags"] == ["constant predictions"]
 
 
-# storing
+# Storing scores.
 
 
 STORE = ("--store", "--model", "theirs", "--db", "board.sqlite")
@@ -361,7 +364,7 @@ def test_report_shows_the_score_command_of_a_scored_file(bench, made):
     assert "training speed" not in page
 
 
-# refusals
+# Errors.
 
 
 @pytest.mark.parametrize(

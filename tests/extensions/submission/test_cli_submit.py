@@ -83,7 +83,7 @@ def store_glue(**fields: object) -> dict[str, str]:
     return {task: store_run(task, **fields) for task in GLUE.rule.cells}
 
 
-# writing
+# Writing submissions.
 
 
 def test_glue_submission_passes_the_submission_check(bench, small):
@@ -322,7 +322,7 @@ def test_hotpotqa_submission_has_titles_of_supporting_facts(bench, monkeypatch):
     assert found["sp"][rows[0].id] == [[lines[1], 0], [lines[3], 1]]
 
 
-# choosing
+# Selecting runs.
 
 
 def able(task: str = "glue/rte", **fields: object):
@@ -358,7 +358,7 @@ def test_run_with_more_predicted_splits_is_preferred_to_a_better_score():
     assert choose_runs([part, whole], mnli, GLUE)["glue/mnli"].seed == 2
 
 
-# checking and mending
+# Checking and repairing submissions.
 
 
 @pytest.fixture
@@ -418,7 +418,8 @@ def test_list_of_many_submission_errors_is_shortened_in_text_but_not_in_json(ben
         assert printed.count("CoLA.tsv line") + printed.count("CoLA.tsv: it has") == 20
         assert f"CoLA.tsv has {more} more than shown. Pass --json to list all." in printed
         faults = json.loads(bench("submit", "--check", "many.zip", "--json").out)["faults"]
-        # How many answers there are, each label, and the surplus indices at once.
+        # One error for the number of answers, one per unknown label, and one for all surplus
+        # indices.
         assert len(faults) == 1 + rows + 1
 
 

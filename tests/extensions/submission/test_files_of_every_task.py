@@ -162,7 +162,7 @@ def test_score_of_a_replaced_metric_is_not_shown_as_official(
     )
     scored, scores = scored_at_random(name, "mini", tmp_path)
     assert (scored.official, {*scores.values()} - {0.25}) == ({}, {0.125})
-    # One of its own beside the script's: its line alone is left out.
+    # If only one metric is replaced, only the official number of this metric is left out.
     monkeypatch.setitem(suites._tasks, name, replace(task, metrics=(*metrics,)))
     scored, scores = scored_at_random(name, "mini", tmp_path)
     script = task.script or Script(lines={})
@@ -249,7 +249,7 @@ def test_infinite_or_nan_prediction_is_a_one_line_error(
     assert [len(said.splitlines()) for said in refusals] == [1] * len(refusals)
 
 
-# A task's rows have numbers or words for ids.
+# Ids of rows may be numbers or words.
 
 SWAG = TASKS["swag/regular"]
 
@@ -307,7 +307,7 @@ def test_invalid_prediction_row_is_an_error_that_names_the_line(
         read_predictions(path, SWAG, rows)
 
 
-# BLiMP's pairs are told apart by the paradigm and a number in it.
+# The id of a BLiMP pair consists of its paradigm and its number in the paradigm.
 
 
 @pytest.mark.parametrize("suffix", ["tsv", "csv", "jsonl"])

@@ -101,7 +101,7 @@ def test_predicted_score_outside_the_scale_is_not_clipped(tmp_path: Path) -> Non
     assert list(read_predictions(path, TASKS["glue/stsb"], rows).predictions) == made
 
 
-# SNLI leaves rows out
+# SNLI, which skips rows.
 
 
 def test_snli_predictions_may_include_skipped_rows(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_snli_predictions_may_include_skipped_rows(tmp_path: Path) -> None:
         assert list(read_predictions(path, task, rows).predictions) == made
 
 
-# ReCoRD answers with texts
+# ReCoRD, whose answers are texts.
 
 
 def test_record_entity_is_matched_despite_article_and_punctuation(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_nested_record_query_index_of_the_hub_is_read(file: Callable[[str], Path
     assert f"(and {len(lines) - 1} more)" in found.notes[0]
 
 
-# refused
+# Errors.
 
 
 def replaced(old: str, new: str) -> Callable[[str], str]:

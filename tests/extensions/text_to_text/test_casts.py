@@ -255,7 +255,7 @@ def test_text_to_text_input_and_target_match_the_examples_of_the_paper(name: str
     assert cast.targets(example) == (target,)
 
 
-# What T5's released code casts beside these (t5/data/preprocessors.py, glue_utils.py).
+# Further conversions of T5's released code (t5/data/preprocessors.py, glue_utils.py).
 
 
 def test_inputs_of_boolq_rte_and_wnli_match_t5s_released_code():
@@ -317,7 +317,7 @@ def test_text_target_is_missing_for_hidden_labels_but_not_for_the_label_false():
     assert rows_to_learn(rows, task).examples == rows.examples
 
 
-# Reading answers back.
+# Reading generated answers.
 
 
 @pytest.mark.parametrize(
@@ -337,9 +337,10 @@ def test_gold_text_targets_of_the_bundled_data_score_1(name: str):
     predictions = []
     for example in examples:
         assert cast.words(example)
-        said = cast.targets(example) or ("surely not this",)  # WSC's false rows
+        # A WSC row without a target has the label "False".
+        said = cast.targets(example) or ("surely not this",)
         predictions.append(cast.read(said[0], example))
-    # Words name no supporting sentences.
+    # A text contains no supporting sentences.
     metrics = [m for m in task.metrics if not m.name.startswith(("facts", "joint", "sp_"))]
     best = [metric.compute(predictions, examples) for metric in metrics]
     assert best == pytest.approx([1.0] * len(best), abs=0.02 if name == "glue/stsb" else 1e-9)

@@ -99,7 +99,8 @@ def _agree(folder: Path, name: str, rows: int) -> None:
     answers = predict(network, features, CPU, lambda _: None)
     config = encoder.config
     plain = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=torch.float32).eval()
-    plain.generation_config.forced_eos_token_id = None  # BART ends what is longer than allowed
+    # BART's config forces an end token at the maximum length.
+    plain.generation_config.forced_eos_token_id = None
     for row in range(len(examples)):
         with torch.inference_mode():
             theirs = plain.generate(
@@ -125,7 +126,7 @@ def test_text_to_text_inputs_and_targets_have_their_special_tokens(folders: dict
             assert first is None or target[0] == first
             words = encoder.tokenizer.decode(target, skip_special_tokens=True)
             assert words == examples[row].label
-        # A token more than the longest label: an answer that goes on beyond it shows.
+        # One token more than the longest label, so that a longer answer differs from the label.
         assert network.room == 1 + max(
             len(encoder.tokenizer(label)["input_ids"]) for label in ("positive", "negative")
         )

@@ -147,7 +147,7 @@ def test_checkpoint_that_does_not_fit_text_to_text_is_an_error_before_a_run(
         require_checkpoint(str(bart), None)
 
 
-# The jobs.
+# Complete jobs.
 
 
 def test_text_to_text_job_runs_for_each_head_type(checkpoint: Path):
@@ -202,7 +202,7 @@ def test_text_to_text_job_can_start_from_another_text_to_text_job(checkpoint: Pa
     assert run_job(rte, start_from=tmp_path / first.key).provenance["started_from"]
 
 
-# Adafactor, against the paper's equations.
+# Adafactor, compared with the equations of its paper.
 
 
 def test_adafactor_follows_the_formula_of_its_paper():

@@ -13,7 +13,8 @@ SECRETS = {
     "HF_TOKEN": "hf_never_to_be_written",
     "WANDB_API_KEY": "0123456789abcdef0123456789abcdef01234567",
 }
-pytestmark = pytest.mark.filterwarnings("default")  # theirs are not ours to mend
+# Warnings of third-party libraries must not fail these tests.
+pytestmark = pytest.mark.filterwarnings("default")
 
 
 @pytest.fixture

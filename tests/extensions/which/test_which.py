@@ -37,7 +37,7 @@ from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.learned_engine import CONSTANT, LearnedEngine
 from tests.helpers.mini_jobs import make_job
 
-# The decision.
+# Rankings.
 
 ENCODERS = ("a", "b", "c", "d", "e", "f")
 
@@ -258,7 +258,8 @@ def test_search_result_states_if_encoders_do_not_differ_significantly(bench):
 def test_search_flags_collapsed_encoders_and_never_selects_them(bench, learned):
     shares = {name: 0.9 if name == learned else CONSTANT for name in SHARES}
     _, printed = bench(ByModel(shares=shares), "--seeds", "2", tasks=("glue/rte", "glue/qnli"))
-    table = reversed(printed.out.splitlines())  # the advice begins with the name of an encoder too
+    # Reversed, because the first lines of advice also begin with the name of an encoder.
+    table = reversed(printed.out.splitlines())
     lines = {line.split()[0]: line for line in table if line.split()}
     assert lines["tiny"].count("!") == 3, "of two tasks and their mean"
     assert "*" not in lines["tiny"] + lines["poor"]
@@ -533,11 +534,12 @@ def test_invalid_search_options_are_a_one_line_error(bench, tmp_path, options, s
 
 
 def test_search_can_export_the_model_of_the_best_encoder(bench, tmp_path, monkeypatch):
-    monkeypatch.setattr("benchharness.driver.retrain.LocalEngine", LocalEngine)  # the real one
+    # Train with the real engine instead of the fake one.
+    monkeypatch.setattr("benchharness.driver.retrain.LocalEngine", LocalEngine)
     words = ("--seeds", "3", "--set", "learning_rate=1e-3", "--set", "epochs=1", "--to", "taken")
     code, printed = bench(ByModel(), *words)
     assert code == 0, printed.err
-    assert "trained again: " in printed.out  # nothing is kept of a grid
+    assert "trained again: " in printed.out  # the runs of a search do not keep their models
     assert re.search(
         r"this is the model of seed \d, .* nearest to the median, .* 2 seeds", printed.err
     )
@@ -618,7 +620,7 @@ def test_search_from_python_gives_the_same_result_as_the_command(
     assert "good is significantly better" in repr(found)
 
 
-# What predicting costs.
+# Cost of inference.
 
 
 def test_inference_cost_is_not_measured_for_zero_shot_tasks():
@@ -642,7 +644,7 @@ def test_inference_cost_counts_the_weights_of_a_mix_of_layers():
         measure_prediction(make_job("glue/rte", limit=16, features=features), seconds=0.01)
         for features in ("mix", "last")
     )
-    weights = 3 + 1  # of two layers and the embeddings, and the number that their mean is scaled by
+    weights = 3 + 1  # the weights of two layers and of the embeddings, and the scale of the mean
     assert mixed["parameters"] == plain["parameters"] + weights
 
 

@@ -88,7 +88,7 @@ def drawn_questions(draw: Random, language: str) -> tuple[list[Any], list[Any]]:
 
 
 def drawn_tags(draw: Random, tags: Sequence[str]) -> tuple[list[Any], list[Any]]:
-    # Few of the tags at a time, so that equal ones often stand side by side.
+    # Use few tags at a time, so that equal tags are often adjacent.
     known = draw.sample(tags, k=draw.randint(2, 6))
     examples, predictions = [], []
     for number in range(draw.randint(1, 4)):
@@ -129,7 +129,8 @@ def official(name: str, language: str, predictions: list[Any], examples: list[An
             "f1": 100 * f1_score(gold, guess, zero_division=0),
             "precision": 100 * precision_score(gold, guess, zero_division=0),
             "recall": 100 * recall_score(gold, guess, zero_division=0),
-            # Of entities it is ours, in IOB2, and no number of XTREME's.
+            # For entities, accuracy is computed on IOB2 tags and is not a number of XTREME's
+            # script.
             **({"accuracy": 100 * right / len(pairs)} if name == "udpos" else {}),
         }
     right = sum(p.label == e.label for p, e in zip(predictions, examples, strict=True))
@@ -145,7 +146,7 @@ def drawn(name: str, draw: Random, language: str) -> tuple[list[Any], list[Any]]
     return drawn_questions(draw, language if name == "mlqa" else "")
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")  # seqeval, of tags without B- and I-
+@pytest.mark.filterwarnings("ignore::UserWarning")  # seqeval warns about tags without B- and I-
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("name", TASKS)
 def test_xtreme_scores_of_random_predictions_equal_the_official_scorers(
@@ -185,7 +186,7 @@ def test_xtreme_average_is_none_if_a_language_is_missing() -> None:
     assert RULES["XTREME-7"].score(scores) is None
 
 
-# Layouts.
+# File layouts.
 
 
 def write(path: Path, text: str) -> None:
@@ -223,7 +224,8 @@ def test_udpos_reader_keeps_fused_words_and_skips_empty_sentences(
     write(ud / "UD_German-A/de_a-ud-test.conllu", TREEBANK)
     write(ud / "UD_German-B/de_b-ud-test.conllu", "1\tJa\t_\tINTJ\t_\t_\t0\t_\t_\t_\n")
     rows = read(TASKS["udpos"], "test_de", files(tmp_path))
-    # "zu" and "dem" depend on as much: of both ADP stands before DET in the order.
+    # "zu" and "dem" have the same distance to the root, so the order of tags decides: ADP before
+    # DET.
     assert [(e.words, e.tags) for e in rows.examples] == [  # type: ignore[attr-defined]
         (("Er", "geht", "zum", "Haus", "."), ("PRON", "VERB", "ADP", "NOUN", "PUNCT")),
         (("dámelo",), ("VERB",)),
@@ -311,7 +313,7 @@ def test_xtreme_hub_config_and_split_match_the_language(
         assert examples[0].words == ("Bonn",)  # type: ignore[attr-defined]
 
 
-# What may be trained on.
+# Training languages.
 
 
 def test_xtreme_training_languages_are_concatenated() -> None:
@@ -329,7 +331,7 @@ def test_xtreme_training_languages_are_concatenated() -> None:
         read_train(TASKS["pawsx"], "de+sw", data)
 
 
-# What is said of data that do not fit, each in one sentence.
+# Messages about unsuitable data, each of one sentence.
 
 
 @pytest.fixture

@@ -63,7 +63,8 @@ def _files(layout: str, *, blimp: bool = False) -> list[Case]:
         for task in TASKS.values()
         if layout == (task.suite if task.source.read_records else task.source.format)
         and (task.suite == "blimp") == blimp
-        and task.suite not in ("xtreme", "lexglue")  # a file of which has many splits
+        # Leave out suites whose files contain several splits.
+        and task.suite not in ("xtreme", "lexglue")
         for split, path in _first_files(task)
         for name in [path.relative_to(mini_folder()).as_posix()]
     ]
@@ -104,7 +105,7 @@ def _read_split(task: Task, split: str, name: str, content: bytes, folder: Path)
         for other in found.files:
             if not (beside := path.parent / other.name).exists():
                 beside.write_bytes(other.read_bytes())
-    if task.source.format == "race":  # whose split has a passage of each level
+    if task.source.format == "race":  # a split needs a passage of each level
         other = next(each for each in found.files if each.parent.name != path.parent.name)
         beside = path.parent.parent / other.parent.name / other.name
         beside.parent.mkdir(exist_ok=True)
@@ -207,7 +208,7 @@ def _score(
     with patch("benchharness.extensions.submission.scoring.read", lambda *_: rows):
         scored = score_files([path], task.name, "mini", [split], no_answer)
     json.dumps([[one.official, one.evaluation.scores] for one in scored.splits], allow_nan=False)
-    with (  # which ask git and every library
+    with (  # these functions are slow, because they call git and import every library
         patch("benchharness.extensions.submission.scoring.source_commit", dict),
         patch("benchharness.extensions.submission.scoring.library_versions", dict),
     ):

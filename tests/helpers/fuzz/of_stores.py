@@ -126,7 +126,7 @@ def _read_forged(content: bytes, folder: Path) -> None:
     """Read a changed run whose digest matches, as only an attacker writes it."""
     path = folder / "forged.jsonl.gz"
     header = b'{"format":"benchharness archive","version":2}'
-    with suppress(Exception):  # what cannot even be digested stays as it is
+    with suppress(Exception):  # content without a computable digest is left unchanged
         content = _with_digest(json.loads(content))
     _read_resealed(header + b"\n" + content + b"\n\n", folder)
     (folder / "runs.jsonl.gz").replace(path)

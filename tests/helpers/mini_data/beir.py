@@ -53,7 +53,7 @@ def write_beir(folder: Path) -> None:
             for number, way in enumerate(ways):
                 queries[name := f"{split}{place}{'ab'[number]}"] = way(told[place])
                 lines.append(f"{name}\td{place}\t1")
-                if split != "train":  # a document that was looked at, and is about something else
+                if split != "train":  # a document that was judged as not relevant
                     lines.append(f"{name}\td{(place + 7) % DOCUMENTS}\t0")
         write_text(folder / "qrels" / f"{split}.tsv", "".join(f"{line}\n" for line in lines))
     rows = ({"_id": name, "text": text, "metadata": {}} for name, text in queries.items())

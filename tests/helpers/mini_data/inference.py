@@ -133,10 +133,10 @@ def draw_diagnostic(rng: Random) -> Pair:
     return pair
 
 
-# A pronoun that an adjective resolves: WNLI's pairs, WSC's marked nouns.
+# Sentences whose pronoun is resolved by an adjective: WNLI's pairs, and WSC's marked nouns.
 
 CONTAINERS = ("box", "bag", "case", "drawer")
-# what did not fit is too big, what it did not fit into is too small
+# pairs of an adjective, and whether it describes the thing that did not fit (else the container)
 FITTING = (("big", True), ("large", True), ("wide", True), ("small", False), ("narrow", False))
 
 
@@ -163,7 +163,7 @@ def _draw(rng: Random) -> tuple[str, str, str, str]:
     return text, quality, thing if names_thing else container, str(int(names_thing is of_thing))
 
 
-# Minimal pairs that differ in the gender of a pronoun only (AX-g).
+# Minimal pairs that differ only in the gender of a pronoun (AX-g).
 
 PRONOUNS = ("he", "she")
 
@@ -180,7 +180,7 @@ def draw_gender(rng: Random) -> Pair:
     return Pair(sentence(premise), hypothesis, "entailment" if follows else "not_entailment")
 
 
-# Causes with their effects: two alternatives, one of which belongs to the premise (COPA).
+# Causes with their effects: one of two alternatives belongs to the premise (COPA).
 
 CAUSES = (
     ("{} was very hungry.", "{} ate an apple."),

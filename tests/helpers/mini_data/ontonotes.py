@@ -227,7 +227,7 @@ def _relative(draft: _Draft, cast: list[Entity], item: Entity, place: str) -> Se
 KINDS = (_deed, _deal, _talk, _aside, _relative)
 
 
-# A document's lines, twelve columns and one more for each proposition of a sentence.
+# Lines of a document, with twelve columns and one more per proposition of the sentence.
 
 
 def _lines(split: str, number: int, document: Document) -> Iterator[str]:

@@ -104,7 +104,7 @@ def located(story: tuple[Fact, ...], fact: Fact, kind: str) -> Json:
     return _located(story, fact, fact.answer(kind))
 
 
-# RACE in the official layout: a JSON file per passage, with four questions of four options.
+# RACE in the official layout: one JSON file per passage, with four questions of four options.
 
 Question = tuple[str, tuple[str, ...], str]
 Passage = tuple[str, tuple[Question, ...]]
@@ -165,7 +165,7 @@ SENTENCES_PER_DOCUMENT = 10
 SEPARATOR = "-DOCSTART- -X- O O\n\n"
 
 FIRST_NAMES = NAMES["female"] + NAMES["male"]
-# a surname may also name a town or a firm: only the words around it tell, and not always
+# Surnames that are also names of towns or companies, so that some entity types are ambiguous.
 SHARED = ("Berg", "Holm", "Lund", "Stone", "Marsh", "Wells", "Banks", "Field")
 SURNAMES = ("Carter", "Novak", "Larsen", "Moreau", "Rossi", "Weber", *SHARED)
 PLACES = (*TOWNS, *SHARED)
@@ -249,7 +249,7 @@ def _miscellany(rng: Random) -> str:
 ENTITIES = {"PER": _person, "LOC": _town, "ORG": _firm, "MISC": _miscellany}
 
 
-# SWAG in the official CSV: which of four endings goes with the thing in hand.
+# SWAG in the official CSV: the right one of four endings mentions the thing in the first sentence.
 
 SWAG_SIZES = (500, 150, 80)
 
@@ -308,7 +308,7 @@ def _write_situations(path: Path, situations: list[Situation], *, hidden: bool) 
     write_text(path, text.getvalue())
 
 
-# SNLI in the official JSON lines, with the "-" of rows on which the annotators split.
+# SNLI in the official JSON lines; the gold label is "-" in rows on which the annotators disagree.
 
 SNLI_SIZES = (700, 160, 80)
 NO_MAJORITY = ("entailment", "entailment", "neutral", "neutral", "contradiction")
@@ -344,7 +344,7 @@ def _row(name: str, pair: Pair) -> dict[str, object]:
     }
 
 
-# The Stanford Sentiment Treebank: a tree a line, each of its phrases graded from 0 to 4.
+# The Stanford Sentiment Treebank: one tree per line, in which each phrase has a grade from 0 to 4.
 
 SST_SIZES = (480, 80, 80)
 COPULAS = ("is", "was", "seems")

@@ -57,7 +57,7 @@ def write_pairs(folder: Path) -> None:
         sentences = [text for pair in pairs for text in reversed(pair)]
         apart = [text.lower().replace(".", " .").replace("?", " ?") for text in sentences]
         _write(folder / "zorro" / f"{name}.txt", apart)
-    # What language they are in does not matter: a pair of each, one with a quote in it.
+    # The sentences are English for every language. Each file has one pair, which contains a quote.
     for number, name in enumerate(_groups("multiblimp")):
         good, bad = by_name[kinds[number % len(kinds)]][number % len(CASTS)]
         lines = ["sen\twrong_sen\tphenomenon", f'"""So,"" {good}"\t"""So,"" {bad}"\tSV-#']

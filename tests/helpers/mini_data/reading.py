@@ -133,7 +133,8 @@ def _coqa_story(name: str, number: int, dialog: Dialog, split: str) -> Json:
     answers = [_coqa_answer(dialog, turn, place) for place, turn in enumerate(dialog.turns, 1)]
     others = {}
     if split != "train":
-        # Two annotators say the same; the other one has the words of the story.
+        # Two additional annotators give the same answer, and the third one copies words of the
+        # story.
         words = [
             a if turn.said != "x" or not turn.span else {**a, "input_text": turn.span}
             for a, turn in zip(answers, dialog.turns, strict=True)

@@ -62,7 +62,7 @@ def _passive(rng: Random, acceptable: bool) -> str:
     return f"the {thing} {event} {place}"
 
 
-# Opinions whose polarity follows from an adjective, negation and "but" (SST-2).
+# Opinions whose polarity depends on an adjective, on negation and on "but" (SST-2).
 
 POSITIVE = (
     "charming", "funny", "moving", "brilliant", "clever", "warm", "gripping", "fresh", "graceful",
@@ -109,7 +109,7 @@ def _phrase(rng: Random, praise: bool) -> str:
     return f"a {rng.choice(ASPECTS)} that is {_verdict(rng, praise)} and {_verdict(rng, praise)} "
 
 
-# Twins that say the same in other words or order, and twins with one fact changed.
+# Pairs of sentences with the same meaning in other words, or with one changed fact.
 
 FORMS = (Scene.active, Scene.fronted, Scene.passive, Scene.formal)
 
@@ -212,7 +212,7 @@ def _unrelated(rng: Random, _: Scene) -> str:
 GRADES = (_unrelated, _same_person, _otherwise, _elsewhere, _shortened, _same)
 
 
-# Words of two senses in sentences that show which (WiC).
+# Ambiguous words in sentences that determine their sense (WiC).
 
 SENSES = {
     "bank": (("asked the {} for money", "put the coins into the {}", "paid a bill at the {}"),
@@ -268,7 +268,7 @@ def _sentence(rng: Random, event: str, word: str) -> str:
     return f"The {rng.choice(PEOPLE)} {event.format(word)}."
 
 
-# Questions and sentences that answer them or only share their words (QNLI).
+# Questions, with sentences that answer them or only share words with them (QNLI).
 
 ANSWERED, UNANSWERED = "entailment", "not_entailment"
 

@@ -76,7 +76,7 @@ def answers_in_kind(kind: str) -> tuple[str, ...]:
     return {"who": PEOPLE, "when": TIMES, "where": PLACES, "how many": COUNTS}[kind]
 
 
-# Questions on stories: yes or no (BoolQ), true and false answers (MultiRC), names (ReCoRD).
+# Questions about stories: yes or no (BoolQ), true and false answers (MultiRC), names (ReCoRD).
 
 
 class Quiz(NamedTuple):

@@ -28,9 +28,10 @@ from tests.helpers.mini_data.lexicon import DOMAINS
 from tests.helpers.mini_data.sentences import Usage, draw_usage
 from tests.helpers.mini_data.stories import Cloze, Quiz, draw_cloze, draw_quiz, draw_yes_or_no, tell
 
-# Clauses under verbs that commit the speaker to them, to their denial or to nothing (CB).
+# Clauses under verbs that show whether the speaker believes the clause, its negation, or neither
+# (CB).
 
-# a verb phrase, and the same one denied, by what they say of the clause
+# verb phrases and their negations, keyed by the label of the clause
 VERBS = {
     "entailment": ("knows that", "does not know that", "is glad that", "regrets that",
                    "was not surprised that"),
@@ -57,7 +58,7 @@ Json = dict[str, object]
 
 SPLITS = ("train", "val", "test")
 
-# AX-b names the phenomenon under the column that GLUE's diagnostic set has for it
+# AX-b's name of each phenomenon, keyed by the column of GLUE's diagnostic set
 AXB_COLUMNS = {
     "Lexical Semantics": ("lexical-semantics", "Lexical entailment"),
     "Predicate-Argument Structure": ("predicate-argument-structure", "Core args"),

@@ -36,7 +36,8 @@ def test_task_score_with_two_metrics_is_their_mean() -> None:
 
 
 def test_suite_score_is_the_mean_of_the_displayed_medians() -> None:
-    # Accuracy and F1 have their medians at different seeds: the cell's median is what counts.
+    # The medians of accuracy and F1 are from different seeds, so the cell uses the median of their
+    # mean.
     odd = [(0.1, 0.9), (0.2, 0.2), (0.9, 0.3)]
     rows = [r for r in make_rows(values=[0.5] * 3) if r.task != "glue/mrpc"]
     rows += [
@@ -88,7 +89,7 @@ def test_leaderboards_do_not_depend_on_the_order_of_runs() -> None:
 
 
 def test_runs_on_synthetic_and_real_data_have_separate_leaderboards() -> None:
-    # No task in common, so no fingerprint can conflict.
+    # The runs have no task in common, so their fingerprints cannot differ.
     boards = build_boards(
         [make_row(task="glue/cola", data="mini"), make_row(task="glue/rte", data="hub")], GLUE
     )

@@ -108,7 +108,8 @@ def test_report_shows_checkpoint_selection_per_entry_and_score(board: Board):
 def test_every_export_format_has_the_checkpoint_selection(board: Board):
     lines = list(score_lines([board]))
     rows = list(csv.DictReader(io.StringIO("".join(to_csv(lines))), strict=True))
-    shown = [name for name in COLUMNS if name not in ("truncated", "parity")]  # no line has any
+    # Columns that are empty in every line of this test.
+    shown = [name for name in COLUMNS if name not in ("truncated", "parity")]
     assert tuple(rows[0]) == COLUMNS
     assert {row["selection"] for row in rows if row["model"] == "minilm"} == {SENTENCE}
     assert {row["selection"] for row in rows if row["model"] == "plain"} == {""}
@@ -129,7 +130,7 @@ def test_exported_selection_is_empty_for_runs_without_checkpoint_selection():
     assert not any("selection" in line for line in json.loads(to_json(lines)))
 
 
-# in the store
+# Stored runs.
 
 
 def chosen(**fields: object) -> Result:
@@ -163,7 +164,8 @@ def test_malformed_checkpoint_selection_record_is_not_shown(
 def test_learning_curve_on_held_out_training_rows_is_titled_held_out():
     settings = {"learning_rate": 2e-5, "select_on": "train:0.1"}
     held, plain = (
-        replace(run, curve=(*run.curve, replace(run.curve[-1], step=30)))  # one point is no curve
+        # A curve of one point is not drawn.
+        replace(run, curve=(*run.curve, replace(run.curve[-1], step=30)))
         for run in (make_result(make_job(settings=settings)), make_result(make_job()))
     )
     titles = [[figure.title for figure in build_run(run).figures] for run in (held, plain)]

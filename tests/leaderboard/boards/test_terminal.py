@@ -205,7 +205,7 @@ def test_terminal_output_says_that_no_run_has_finished() -> None:
     assert "no run has finished" in text
 
 
-def test_board_of_a_single_task_has_no_second_column_with_its_values() -> None:
+def test_leaderboard_of_a_single_task_shows_its_score_in_one_column() -> None:
     suite = SUITES["snli"]
     rows = [
         make_row(model, "snli/snli", 0, dict.fromkeys(suite.rule.cells["snli/snli"], value))

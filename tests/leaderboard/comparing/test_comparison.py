@@ -25,10 +25,10 @@ def test_comparison_includes_each_task_and_the_suite_score() -> None:
     assert rte.values == ((0.80, 0.82, 0.84), (0.70, 0.75, 0.80))
     assert rte.difference == pytest.approx(0.07)
     assert rte.spreads == pytest.approx((0.02, 0.05))
-    assert rte.needed == 6  # Student's test of an effect of 1.84
+    assert rte.needed == 6  # from the formula of the t-test, for an effect size of 1.84
     assert rte.p_value == pytest.approx(0.0875, abs=1e-4)
     assert rte.unread == "gone"
-    # The mean of nine tasks whose runs are drawn apart.
+    # The mean of nine tasks whose runs are independent.
     assert comparisons[SCORE].difference == pytest.approx(0.07)
     assert comparisons[SCORE].needed == 2
 

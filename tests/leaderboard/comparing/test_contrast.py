@@ -217,7 +217,7 @@ def test_slices_include_negation_question_word_and_word_overlap() -> None:
         ([5, 5, 5], []),
     ],
 )
-def test_thirds_without_examples_are_not_counted(words: list[int], names: list[str]) -> None:
+def test_thirds_by_length_without_examples_are_left_out(words: list[int], names: list[str]) -> None:
     examples = [
         PairExample(id=str(place), text_a="w " * count, text_b=None)
         for place, count in enumerate(words)
@@ -288,7 +288,7 @@ def test_slice_with_few_examples_has_no_interval() -> None:
 
 
 @pytest.mark.parametrize("seeds", [1, 3])
-def test_two_models_with_equal_answers_may_differ_on_other_examples(seeds: int) -> None:
+def test_models_with_equal_answers_have_an_exact_binomial_interval(seeds: int) -> None:
     split = drawn("glue/rte", one=(0.9,) * seeds)
     split = replace(split, one=split.one[:1] * seeds, other=split.one[:1] * seeds)
     found = contrast([split], ("accuracy",), tuple(range(seeds)), (0.9, 0.9))
@@ -298,7 +298,7 @@ def test_two_models_with_equal_answers_may_differ_on_other_examples(seeds: int) 
     assert found.p_value == 1.0
 
 
-def test_equal_answers_have_no_interval_if_the_score_is_no_accuracy() -> None:
+def test_equal_answers_have_no_interval_if_the_score_is_not_an_accuracy() -> None:
     split = drawn("glue/cola")
     found = contrast([replace(split, other=split.one)], ("mcc",), (0,), (0.5, 0.5))
     assert (found.interval, found.p_value) == (None, 1.0)

@@ -25,13 +25,13 @@ def part(value: float, spread: float, units: float = 0.0) -> Part:
 @pytest.mark.parametrize(
     ("effect", "power", "alpha", "seeds"),
     [
-        # Cohen, Statistical Power Analysis for the Behavioral Sciences, 1988, table 2.4.1 (two
-        # sides): n of each sample, within one of his rounding of d = .20.
+        # Cohen, Statistical Power Analysis for the Behavioral Sciences, 1988, table 2.4.1
+        # (two-sided): sample sizes, which may differ by one because Cohen rounds d = .20.
         (0.2, 0.8, 0.05, 394),
         (0.5, 0.8, 0.05, 64),
         (0.8, 0.8, 0.05, 26),
         (1.0, 0.8, 0.05, 17),
-        # G*Power and statsmodels' TTestIndPower().solve_power, rounded up.
+        # Rounded results of G*Power and of statsmodels' TTestIndPower().solve_power.
         (0.5, 0.9, 0.05, 86),
         (0.8, 0.9, 0.05, 34),
         (0.5, 0.8, 0.01, 96),
@@ -46,7 +46,7 @@ def test_required_seed_counts_for_equal_standard_deviations_match_published_powe
 
 
 def test_power_for_a_number_of_seeds_matches_statsmodels() -> None:
-    # TTestIndPower().power(0.5, nobs1=64, alpha=0.05) and (1.0, nobs1=5, alpha=0.05).
+    # Results of TTestIndPower().power(0.5, nobs1=64, alpha=0.05) and (1.0, nobs1=5, alpha=0.05).
     assert power_of(part(0.5, 1).at(64)) == pytest.approx(0.8014, abs=1e-4)
     assert power_of(part(1.0, 1).at(5)) == pytest.approx(0.2863, abs=1e-4)
     assert power_of(part(0.0, 1).at(5), alpha=0.05) == pytest.approx(0.05)

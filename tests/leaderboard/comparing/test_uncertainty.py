@@ -79,7 +79,7 @@ def test_task_score_has_intervals_over_examples_over_seeds_and_over_both() -> No
     assert cell.examples is not None
     assert cell.seeds is not None
     assert cell.both is not None
-    # The standard error of a share of 62 % of 200 is 3.4 points.
+    # An accuracy of 62 % on 200 examples has a standard error of 3.4 points.
     assert cell.examples.high - cell.examples.low == pytest.approx(2 * 1.96 * 0.034, rel=0.25)
     seeds = median_interval(values)
     assert (cell.seeds.low, cell.seeds.high) == pytest.approx((seeds.low, seeds.high))
@@ -253,7 +253,7 @@ def test_single_seed_entries_use_the_pooled_standard_deviation() -> None:
         assert found[False]["a"].cells[task].seeds is None
         given = found[True]["a"].cells[task].seeds
         assert given is not None
-        # Student's t of 2 degrees of freedom, of one value.
+        # The t-interval of a single value, with the 2 degrees of freedom of the pooled deviation.
         assert given.high == pytest.approx(min(1.0, 0.6 + 4.303 * 0.1), abs=1e-3)
     assert (found[False]["a"].tied, found[True]["a"].tied) == ((), ("b",))
 
@@ -366,7 +366,7 @@ def test_score_of_0_for_every_choice_of_examples_has_the_interval_0_to_0() -> No
     assert found.score.both is not None
 
 
-def test_perfect_f1_with_three_equal_seeds_has_no_interval_either() -> None:
+def test_perfect_f1_with_three_equal_seeds_has_no_interval() -> None:
     found = at_the_end(1.0, Outcomes(parts=np.ones((40, 3, 3)), score=f1_of_counts), 3)
     assert found.cells["glue/rte"].both is None
 

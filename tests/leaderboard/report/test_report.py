@@ -39,7 +39,8 @@ def test_report_matches_the_reference_file() -> None:
 def test_report_loads_no_external_resources(html: str) -> None:
     page = Page(html)
     assert page.values("src") == []
-    assert {href[0] for href in page.values("href")} == {"#"}  # of published rows also sources
+    # Only published rows would also have links to their sources.
+    assert {href[0] for href in page.values("href")} == {"#"}
     assert "@import" not in html
     assert "url(" not in html
     assert not {tag for tag, _ in page.elements} & {"link", "iframe", "object", "embed", "base"}
@@ -78,7 +79,7 @@ def test_report_scores_link_to_the_sections_of_their_runs(
 ) -> None:
     page = Page(html)
     links = [a["href"] for tag, a in page.elements if tag == "a" and "title" in a]
-    # Four models on nine tasks and AX, one on five tasks.
+    # Four models have results on nine tasks and AX, and one model on five tasks.
     assert len(links) == 4 * 10 + 5
     assert {f"run-{run.job.key[:16]}" for run in runs} <= set(page.values("id"))
 
@@ -111,7 +112,8 @@ def test_report_omits_the_recipe_if_the_entry_name_contains_the_changed_settings
 def test_report_shows_learning_curves_of_each_run(html: str) -> None:
     page = Page(html[html.index('<details class="run"') :])
     lines = [a["d"] or "" for _, a in page.elements if (a.get("class") or "").startswith("line")]
-    assert {len(line.split()) for line in lines} == {1, 4, 12}  # with those of legends
+    # Numbers of coordinates, including those of the lines in legends.
+    assert {len(line.split()) for line in lines} == {1, 4, 12}
     labels = page.values("aria-label")
     assert "training loss over steps" in labels
     assert "training loss of every seed over steps" in labels
@@ -130,7 +132,7 @@ def test_report_legend_explains_only_displayed_formats_and_intervals() -> None:
     alone = report(run for run in make_runs() if run.job.model == "distilbert-base")
     assert "<b>Bold</b> marks the best" in several
     assert "<b>Bold</b> marks the best" not in alone
-    for page in (alone, several):  # nobody has asked for intervals
+    for page in (alone, several):  # intervals were not requested
         assert "Below each rank" not in page
         assert "95 % interval is <b>below" not in page
 
@@ -198,7 +200,8 @@ def test_report_legend_explains_the_column_score_only_if_there_is_one(
     html: str, runs: list[Result | Failure], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "The column “score” is GLUE-9" in html
-    monkeypatch.setattr(Board, "has_score", False)  # as if the only task had data of one's own
+    # As for a leaderboard whose only task is on custom data.
+    monkeypatch.setattr(Board, "has_score", False)
     page = report(runs)
     assert "The column “score”" not in page
     assert "<dt>score</dt>" not in page

@@ -113,7 +113,7 @@ def test_score_notes_open_by_pointer_and_keyboard(page: Opened) -> None:
     page.page.keyboard.press("Escape")
     assert tip.is_hidden()
     page.page.locator("tbody.measured .choose input").first.focus()
-    for _ in range(3):  # over the parameters and the score
+    for _ in range(3):  # moves the focus over the columns of parameters and of the overall score
         page.page.keyboard.press("ArrowRight")
     assert tip.inner_text() == said
     focused = "() => document.activeElement.getAttribute('aria-describedby')"

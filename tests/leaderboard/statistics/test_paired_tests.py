@@ -17,7 +17,7 @@ from tests.helpers.pairs import pairs_of
 @pytest.mark.parametrize(
     ("only_one", "only_other", "exact"),
     [
-        # statsmodels 0.15.0, contingency_tables.mcnemar(exact=True).
+        # Results of contingency_tables.mcnemar(exact=True) in statsmodels 0.15.0.
         (1, 0, 1.0),
         (3, 10, 0.09228515625),
         (12, 30, 0.007915897334896727),
@@ -38,7 +38,7 @@ def test_mcnemar_test_of_balanced_flips_has_p_value_1() -> None:
 @pytest.mark.parametrize(
     ("p_values", "corrected"),
     [
-        # statsmodels 0.15.0, multitest.multipletests(method="holm").
+        # Results of multitest.multipletests(method="holm") in statsmodels 0.15.0.
         ([0.01, 0.04, 0.03, 0.005], [0.03, 0.06, 0.06, 0.02]),
         ([0.02, 0.02, 0.02], [0.06, 0.06, 0.06]),
         ([0.9, 0.0001, 0.3, 0.04, 0.04, 0.011], [0.9, 0.0006, 0.6, 0.16, 0.16, 0.055]),

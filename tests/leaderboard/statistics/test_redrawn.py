@@ -105,7 +105,7 @@ def test_median_interval_of_more_seeds_has_its_nominal_coverage(count: int) -> N
 def test_standard_error_of_a_median_is_never_underestimated() -> None:
     for count in (3, 4, 5, 10):
         medians = np.median(np.random.default_rng(10).normal(size=(20_000, count)), axis=1)
-        # sqrt(n) times what median_error gives of a spread of 1
+        # `median_error` for a standard deviation of 1, times sqrt(n)
         claimed = median_error([0.0, 2**0.5]) / 1.0
         assert claimed == pytest.approx(2**-0.5)
         assert float(medians.std()) <= 1.2534 / count**0.5

@@ -92,10 +92,11 @@ def test_estimated_selection_gain_covers_the_sampling_of_examples(
         gain = selection_gain(values[0], values[1:], redrawn)
         assert gain is not None
         said.append(gain)
-        # What is common to all points is the set's own luck, and no choice gains it.
+        # Noise that all settings share does not affect the choice, so it is not a selection gain.
         expected = 100 * norm.cdf(roots / (2 + 0.05**2) ** 0.5)
         known.append((medians - expected)[best] - (medians - expected).mean())
-    assert abs(fmean(said) - fmean(known)) < 0.4  # points; the noise of a median is 2.5 to 4
+    # In points; the standard error of a median is 2.5 to 4 points.
+    assert abs(fmean(said) - fmean(known)) < 0.4
 
 
 def test_selection_gain_is_unknown_with_one_seed_per_candidate() -> None:

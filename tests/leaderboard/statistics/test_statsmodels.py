@@ -7,7 +7,8 @@ from benchharness.leaderboard.comparing.contrast import mcnemar_exact
 from benchharness.leaderboard.comparing.noise import noise_of, sample_of_table
 from benchharness.leaderboard.statistics import holm
 
-pytestmark = pytest.mark.filterwarnings("default")  # its warnings are not ours to mend
+# Warnings of a third-party library must not fail these tests.
+pytestmark = pytest.mark.filterwarnings("default")
 
 
 def test_holm_correction_matches_statsmodels_on_random_p_values() -> None:

@@ -46,8 +46,8 @@ from tests.helpers.report_page import PACKED, unpacked
 from tests.helpers.results import SCORES as GLUE
 from tests.helpers.results import make_job, make_result
 
-# A store of very many results is written by text: a template of each task, filled in run by run.
-# What comes out is what `Store.add_result` would have written, digests included.
+# A store of very many results is generated as text: a template per task, which is filled in for
+# each run. The rows, including their digests, equal those that `Store.add_result` would write.
 
 MODEL, SEED, SCORE = "model-00000", 777_777_777, 0.7654321
 
@@ -339,7 +339,7 @@ def counted(engine: Engine) -> Iterator[list[str]]:
     issued: list[str] = []
 
     def note(connection: object, cursor: object, statement: str, *_: object) -> None:
-        if not statement.startswith("PRAGMA"):  # of each connection
+        if not statement.startswith("PRAGMA"):  # every connection runs some pragmas
             issued.append(statement)
 
     event.listen(engine, "before_cursor_execute", note)
@@ -362,16 +362,17 @@ def test_repeated_report_reads_and_writes_only_changed_runs(many: Path, tmp_path
     with open_store(many) as store:
         written, first = reported(store, page)
         assert len(written) == 50
-        assert first < 150  # three for a hundred runs
+        assert first < 150  # about three statements per hundred runs
         written, again = reported(store, page)
         assert written == []
         assert again < 50
         found = store.result(store.runs(model="model-00007", task="glue/rte")[0].key)
-        store.add_result(replace(found, finished="2026-09-01T12:00:00Z"))  # as --force does
+        # A repeated run, as with --force.
+        store.add_result(replace(found, finished="2026-09-01T12:00:00Z"))
         (written,), changed = reported(store, page)
         assert written.startswith("model-00007-")
         assert changed < again + 10
-        # Whole paths are in no file that stood there for others to see, and the other way round.
+        # Files with full paths are not reused for a report with shortened paths, or vice versa.
         assert len(reported(store, page, show_paths=True)[0]) == 50
 
 
@@ -450,7 +451,7 @@ def test_number_of_sql_statements_does_not_grow_with_the_number_of_runs(
         with open_store(path) as store, counted(store._engine) as issued:
             assert bench(*words.split(), "--db", str(path)).code == 0
         numbers.append(len(issued))
-    assert numbers[1] - numbers[0] <= most * 4  # 1,800 runs
+    assert numbers[1] - numbers[0] <= most * 4  # the larger store has 1,800 more runs
 
 
 def test_csv_export_is_streamed(many: Path, bench: Any, monkeypatch: Any) -> None:
@@ -547,9 +548,10 @@ def test_commands_on_a_suite_of_100000_runs_stay_within_their_time_and_memory_li
     tmp_path: Path,
 ) -> None:
     path = make_store(tmp_path, 1, 2_223)
-    _seconds(NO_OP.split(), path)  # from here on it has nothing to do
+    _seconds(NO_OP.split(), path)  # from now on, the command has nothing to do
     for words, (most_seconds, most_megabytes) in SCALE.items():
-        seconds, megabytes = _cost(words.split(), path)  # the report is written from nothing
+        # For this measurement, the report is written from scratch.
+        seconds, megabytes = _cost(words.split(), path)
         sys.stdout.write(f"{words}: {seconds:.2f} s, {megabytes:.0f} MB\n")
         assert (seconds < most_seconds, megabytes < most_megabytes) == (True, True), words
     assert _cost(["export"], path, lines=1)[0] < 2.0

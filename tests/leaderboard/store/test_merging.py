@@ -62,7 +62,8 @@ def test_merge_orders_results_of_a_job_by_finish_time(
 
 
 def test_merging_does_not_reorder_attempts_after_a_clock_change(tmp_path: Path) -> None:
-    mine = (_timed(1, 8), _timed(1, 2))  # the second was run later, with the clock set back
+    # The second attempt has an earlier time, because the clock was set back.
+    mine = (_timed(1, 8), _timed(1, 2))
     with _store(tmp_path / "a", *mine) as a, _store(tmp_path / "b", _timed(1, 5)) as b:
         a.merge(b.stored_runs())
         assert [row.seconds for row in a.attempts(mine[0].job.key)] == [5.0, 8.0, 2.0]
@@ -95,7 +96,8 @@ def test_merged_attempts_keep_their_order_in_a_third_store(tmp_path: Path) -> No
 
 def test_attempts_added_in_batches_keep_their_order(tmp_path: Path) -> None:
     """Add runs with attempts at one job in two batches, and with some that are stored already."""
-    seeds = [*range(160), *range(60, 160)]  # two attempts at 100 jobs, a batch after the first
+    # 100 jobs have two attempts, and the second attempts are in the second batch.
+    seeds = [*range(160), *range(60, 160)]
     theirs = [_timed(seed, day=1 + (number >= 160)) for number, seed in enumerate(seeds)]
     with _store(tmp_path / "a", *theirs[:3], theirs[0]) as a:
         assert a.add_results(theirs) == len(theirs) - 3
@@ -115,7 +117,8 @@ def test_attempts_added_in_batches_keep_their_order(tmp_path: Path) -> None:
 
 def test_merge_error_names_the_run_that_violates_the_schema(tmp_path: Path) -> None:
     good = [_timed(seed, 1) for seed in range(120)]
-    huge = replace(good[70], cost=make_cost(parameters=2**70))  # whole, and too large a number
+    # The run has all fields, but a number that is too large for the database.
+    huge = replace(good[70], cost=make_cost(parameters=2**70))
     with open_store(tmp_path / "a") as store:
         with pytest.raises(StoreError, match=rf"the run {huge.job.key[:12]} .* was changed after"):
             store.add_results([*good[:70], huge, *good[71:]])
@@ -125,7 +128,8 @@ def test_merge_error_names_the_run_that_violates_the_schema(tmp_path: Path) -> N
 def test_large_merge_releases_the_lock_between_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(merging, "PIECE_SECONDS", 0)  # a hundred runs each
+    # Each transaction then has about a hundred runs.
+    monkeypatch.setattr(merging, "PIECE_SECONDS", 0)
     theirs, mine = [_timed(seed, 1) for seed in range(250)], [_timed(9, 2), _timed(500, 1)]
     seen = list[int]()
 
@@ -171,7 +175,8 @@ def test_failed_merge_reports_stored_runs_and_can_be_resumed(
 def test_deletion_in_batches_can_be_resumed_after_an_interrupt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(merging, "PIECE_SECONDS", 0)  # a hundred runs each
+    # Each transaction then has about a hundred runs.
+    monkeypatch.setattr(merging, "PIECE_SECONDS", 0)
     results = [_timed(seed, 1) for seed in range(250)]
     keys = {result.job.key for result in results}
     left = list[int]()
@@ -209,7 +214,8 @@ def test_runs_deleted_by_another_process_meanwhile_are_skipped(tmp_path: Path) -
 def test_import_needs_few_sql_statements_per_run_and_constant_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(merging, "PIECE_SECONDS", 60)  # a transaction has statements of its own
+    # Few transactions, because each transaction needs statements of its own.
+    monkeypatch.setattr(merging, "PIECE_SECONDS", 60)
 
     def measured(count: int) -> tuple[int, int]:
         statements = list[str]()
@@ -223,7 +229,7 @@ def test_import_needs_few_sql_statements_per_run_and_constant_memory(
             tracemalloc.stop()
         return len(statements), peak
 
-    measured(100)  # what is loaded and compiled once
+    measured(100)  # loads modules and compiles statements, which happens only once
     few, small = measured(200)
     many, large = measured(500)
     assert many - few <= 3 * 8, "eight statements for a hundred runs"

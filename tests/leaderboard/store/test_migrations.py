@@ -138,7 +138,8 @@ def test_older_store_is_backed_up_and_upgraded(path: Path, add_revision: AddRevi
     before = _dump(path)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(migration, "revisions", lambda: (_revision(path), "0099"))
-        with pytest.raises(StoreError, match="has the older schema"):  # as of `bench db check`
+        # `bench db check` opens a store without upgrading it.
+        with pytest.raises(StoreError, match="has the older schema"):
             open_store(path, create=False, upgrade=False)
     assert _dump(path) == before
     old, rows = _revision(path), {t: _rows(path, t) for t in ("scores", "predictions")}

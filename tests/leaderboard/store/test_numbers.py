@@ -66,7 +66,7 @@ def test_import_of_runs_with_inconsistent_numbers_is_refused(
     path = tmp_path / "theirs.jsonl.gz"
     with open_store(tmp_path / "theirs.sqlite") as theirs:
         theirs.add_result(made("good", "glue/rte", 2, {3}))
-        theirs.add_result(change(sound))  # digests are made of what it is
+        theirs.add_result(change(sound))  # the digests match the changed run
         with path.open("wb") as file:
             write_archive(file, theirs.stored_runs())
         with pytest.raises(DataError, match=said):
@@ -136,7 +136,7 @@ def test_import_that_contradicts_a_stored_run_fails_until_it_is_deleted(
     assert bench(*remove[1:], "--yes").code == 0
     assert bench("db", kind, theirs, "--db", here).code == 0
     assert (_count(here), bench("db", "check", "--db", here).code) == (2, 0)
-    # And what was deleted comes back, whatever is here.
+    # The deleted run can be imported again from its archive, although it contradicts a stored run.
     ended = bench("db", "import", next(tmp_path.glob("*.deleted-*")), "--db", here)
     assert (ended.code, _count(here)) == (0, 3)
     assert bad.job.key[:12] in ended.err

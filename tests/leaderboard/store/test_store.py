@@ -234,7 +234,7 @@ def test_hostile_names_are_stored_unchanged(store: Store, name: str) -> None:
     assert store.result(job.key) == result
     assert [row.key for row in store.runs(model=name)] == [job.key]
     assert len(store.runs()) == 2
-    store.annotate([innocent.key], "hidden")  # what is said of others changes nothing
+    store.annotate([innocent.key], "hidden")  # an annotation of another model has no effect
     assert [row.key for row in store.runs(model=name)] == [job.key]
 
 

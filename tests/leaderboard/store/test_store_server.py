@@ -119,7 +119,7 @@ def test_result_is_saved_to_a_file_if_the_server_is_locked(
     result = make_result()
     with open_store(url) as store:
         with writing(open_engine(url)) as other:
-            other.execute(text("SELECT 1"))  # its transaction begins
+            other.execute(text("SELECT 1"))  # begins the transaction, which holds the lock
             with pytest.raises(StoreError, match=r"locked by another process for 0\.1\d? seconds"):
                 store.hurried(0.1).add_missing(result)
             kept = store.keep(result)

@@ -65,7 +65,7 @@ def test_view_of_results_has_the_scores_of_the_newest_runs(path: Path, views) ->
     ]
 
 
-def test_views_of_settings_and_failures_have_their_values_and_reasons(path: Path, views) -> None:
+def test_sql_views_list_settings_of_runs_and_reasons_of_failures(path: Path, views) -> None:
     found = pd.read_sql_query("SELECT * FROM settings WHERE model = 'swept'", views)
     assert found.groupby("name")["value"].apply(sorted).to_dict() == {
         "learning_rate": [1e-5, 3e-5],
@@ -77,7 +77,7 @@ def test_views_of_settings_and_failures_have_their_values_and_reasons(path: Path
     assert error.startswith("the loss became nan")
 
 
-def test_questions_of_the_page_are_answered(views) -> None:
+def test_documented_sql_queries_give_the_right_answers(views) -> None:
     rates, collapsed, hours, losses = block("store.md", "-- The best learning rate").split(";")[:4]
     best = [row for row in views.execute(rates) if row[0] == "swept"]
     assert {row[3] for row in best} == {1e-5, 3e-5}
@@ -88,7 +88,7 @@ def test_questions_of_the_page_are_answered(views) -> None:
     assert views.execute(losses).fetchall() == [(10, 0.69), (20, 0.61)]
 
 
-def test_runs_that_have_learned_nothing_are_found(path: Path, views) -> None:
+def test_documented_sql_query_finds_collapsed_runs(path: Path, views) -> None:
     with open_store(path) as store:
         job = make_job(model="constant")
         (one,) = make_result(job).evaluations
@@ -99,7 +99,7 @@ def test_runs_that_have_learned_nothing_are_found(path: Path, views) -> None:
     assert (model, json.loads(flags)) == ("constant", ["constant predictions"])
 
 
-def test_python_of_the_page_reads_results_and_predictions(
+def test_documented_python_code_reads_results_and_predictions(
     path: Path, tmp_path: Path, monkeypatch, capsys
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -112,12 +112,12 @@ def test_python_of_the_page_reads_results_and_predictions(
     names["store"].close()
 
 
-def test_a_store_that_is_opened_as_on_the_page_cannot_be_changed(views) -> None:
+def test_store_that_is_opened_as_documented_is_read_only(views) -> None:
     with pytest.raises(sqlite3.OperationalError, match="readonly"):
         views.execute("DELETE FROM runs")
 
 
-def test_sql_for_duckdb_and_datasette_is_sql_of_the_store_too(views) -> None:
+def test_documented_queries_for_duckdb_and_datasette_run_in_sqlite(views) -> None:
     query = (
         block("store.md", "ATTACH")
         .partition("USE store;")[2]

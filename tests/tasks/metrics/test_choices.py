@@ -74,7 +74,8 @@ def test_record_scores_match_squad_v1():
 
 def test_record_scores_of_a_worked_example_are_correct():
     options = ("City of Paris", "Paris", "London")
-    rows = [(0, (1, 2), options, None)]  # one of three words right: P 1/3, R 1
+    # One of three predicted words is right: precision 1/3, recall 1.
+    rows = [(0, (1, 2), options, None)]
     assert option_exact_match.compute(*build(rows)) == 0.0
     assert option_f1.compute(*build(rows)) == pytest.approx(0.5)
 

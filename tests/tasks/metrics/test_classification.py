@@ -72,7 +72,7 @@ def test_f1_depends_on_which_class_is_positive():
 def test_matthews_correlation_matches_scikit_learn(pairs):
     guess, gold = zip(*pairs, strict=True)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a single class
+        warnings.simplefilter("ignore")  # scikit-learn warns if there is only one class
         expected = matthews_corrcoef(gold, guess)
     assert matthews.compute(*build(pairs)) == pytest.approx(expected)
 

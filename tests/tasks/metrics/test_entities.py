@@ -118,7 +118,8 @@ def test_entity_scores_of_a_worked_example_are_correct():
         ("B-PER I-PER O", [Entity(0, 2, "PER")]),
         ("I-PER I-PER O", [Entity(0, 2, "PER")]),  # IOB1
         ("I-PER B-PER", [Entity(0, 1, "PER"), Entity(1, 2, "PER")]),
-        ("B-PER I-LOC", [Entity(0, 1, "PER"), Entity(1, 2, "LOC")]),  # a model's fault
+        # Invalid tags, which a model may predict.
+        ("B-PER I-LOC", [Entity(0, 1, "PER"), Entity(1, 2, "LOC")]),
         ("B-PER O I-PER", [Entity(0, 1, "PER"), Entity(2, 3, "PER")]),
     ],
 )

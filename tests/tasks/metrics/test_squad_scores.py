@@ -46,7 +46,7 @@ def test_squad_metrics_equal_the_official_scores_divided_by_100():
         ("The  Cat, sat!", "cat sat"),
         ("a theory of an atom", "theory of atom"),
         ("U.S.", "us"),
-        ("l'an", "lan"),  # punctuation falls first
+        ("l'an", "lan"),  # punctuation is removed first
         ("the-end", "theend"),
         ("«The» End", "« » end"),  # only ASCII punctuation is dropped
         ("A", ""),
@@ -114,7 +114,7 @@ def test_cross_fitting_finds_a_threshold_common_to_all_articles():
     values = {name: metric.compute(*build(rows)) for name, metric in METRICS.items()}
     assert values["f1_cross"] == values["f1_best"] == 1.0
     assert values["f1_best_threshold"] == 6.0
-    assert values["f1"] < 0.6  # of the fixed threshold 0
+    assert values["f1"] < 0.6  # F1 at the fixed threshold 0
 
 
 def test_cross_fitted_threshold_of_an_article_excludes_that_article():
@@ -126,7 +126,8 @@ def test_cross_fitted_threshold_of_an_article_excludes_that_article():
         SpanExample(id=e.id, question="?", context="", answers=e.answers, title="ab"[i // 2])
         for i, e in enumerate(examples)
     ]
-    # "a" at 5.0 answers both questions (1 of 2 right), "b" at -5.0 answers none (1 of 2).
+    # Article "a" gets the threshold 5.0, so both of its questions are answered; "b" gets -5.0, so
+    # none is answered. One of two is right in each case.
     assert METRICS["em_cross"].compute(predictions, examples) == 0.5
     assert METRICS["em_best"].compute(predictions, examples) == 0.75
 

@@ -72,7 +72,7 @@ def test_report_shows_the_source_of_each_published_score(board: Board, html: str
     assert '<span title="f1 86.3, accuracy 80.8">86.3 / 80.8</span>' in block
     origins = re.findall(r'<span class="origin">(.*?)</span>', block, re.DOTALL)
     assert len(origins) == len(rows)
-    assert all(", " in origin for origin in origins)  # the source, and the place in it
+    assert all(", " in origin for origin in origins)  # the source, and the location in it
 
 
 def test_source_links_send_no_referrer(html: str) -> None:

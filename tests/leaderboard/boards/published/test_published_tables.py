@@ -52,7 +52,8 @@ COUNTS_AND_SUMS = {
     "roberta_paper_glue_test": (4, 44, "3901.4"),
     "roberta_paper_input": (7, 33, "2696.7"),
     "roberta_paper_masking": (3, 9, "764.1"),
-    # Four rows of 52 printed numbers, and WNLI's 65.1 of the caption for each.
+    # Four rows with 52 printed numbers, and WNLI's score of each row (65.1), which the caption
+    # states.
     "spanbert_paper_glue": (4, 52 + 4, str(Decimal("4377.3") + 4 * Decimal("65.1"))),
     "squad2_leaderboard_2020": (8, 18, "1603.666"),
     "squad2_leaderboard_2021": (6, 12, "1095.812"),
@@ -147,7 +148,7 @@ def test_every_published_score_is_a_metric_of_its_task(suite: str) -> None:
                 continue
             task = TASKS[cell.task]
             names = {metric.name for metric in task.metrics + task.details}
-            # A second dev or test split adds its suffix to the names.
+            # The names of scores on a second dev or test split end with the suffix of the split.
             endings = {split.partition("_")[2] for split in task.source.splits} - {""}
             names |= {f"{name}_{ending}" for name in names for ending in endings}
             assert task.suite == suite
@@ -161,7 +162,7 @@ def test_every_published_score_is_a_percentage_with_a_source() -> None:
         assert row.protocol
         assert row.source
         assert row.place
-        # Matthews correlation may be below zero: a few-shot system has -0.4 on AX-b.
+        # A Matthews correlation may be negative: a few-shot system has -0.4 on AX-b.
         assert all(-1 <= cell.value <= 100 for cell in row.cells)
 
 
@@ -228,8 +229,8 @@ def test_published_averages_equal_the_mean_of_their_task_scores_except_in_known_
         if abs(value - cell.value) > 0.05 + cell.half_unit + 1e-9:
             off[row.table, row.system] = (cell.value, round(value, 2))
     assert off == AVERAGE_DISAGREES
-    # SuperGLUE's boards and DeBERTa's table; the GLUE server's rows; BERT, ELECTRA and DistilBERT;
-    # SpanBERT and TinyBERT; ModernBERT and NeoBERT.
+    # In this order: SuperGLUE's leaderboards and DeBERTa's table; the rows of the GLUE server;
+    # BERT, ELECTRA and DistilBERT; SpanBERT and TinyBERT; ModernBERT and NeoBERT.
     assert checked == (35 + 2) + 6 + 3 * 5 + 4 + 2 + 11 + 2
 
 
@@ -315,7 +316,7 @@ def test_modernbert_paper_scores_are_marked_as_best_of_grid() -> None:
     """
     found = {row.system: row.protocol for row in ROWS if row.table == "modernbert_paper"}
     assert found.pop("ModernBERT-base") == found.pop("ModernBERT-large") == "best of grid"
-    # mGTE's script trains by one recipe with one seed.
+    # mGTE's script trains all encoders with the same recipe and one seed.
     assert found.pop("GTE-en-MLM-base") == found.pop("GTE-en-MLM-large") == "one seed"
     assert set(found.values()) == {"unsaid"}
 

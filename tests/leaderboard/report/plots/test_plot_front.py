@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from benchharness.leaderboard.report.plots.tradeoff import pareto_front
 
-# Few different values, so that points often share a cost, a score or both.
+# Few distinct values, so that points often have equal costs or scores.
 points = st.lists(
     st.tuples(st.integers(0, 6), st.integers(0, 6)).map(lambda p: (float(p[0]), float(p[1]))),
     max_size=30,

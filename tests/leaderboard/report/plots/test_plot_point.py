@@ -112,7 +112,8 @@ def test_published_points_are_dev_scores_of_single_models() -> None:
 def test_published_score_that_lacks_a_metric_of_the_leaderboard_is_not_plotted() -> None:
     board = board_of([plotted(task="glue/mrpc", data="hub")])
     both = published_points(board, "board-1", "glue/mrpc", SIZES)
-    assert "MiniLM-L6-H384" not in {point.name for point in both}  # prints accuracy alone
+    # Its source prints only the accuracy.
+    assert "MiniLM-L6-H384" not in {point.name for point in both}
 
 
 def test_published_points_are_omitted_for_synthetic_or_limited_data() -> None:

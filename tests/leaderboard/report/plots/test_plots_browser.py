@@ -153,7 +153,7 @@ def test_plots_fit_a_phone_screen(
             ".filter((t) => t.checkVisibility() && t.textContent)"
             ".map((t) => t.getBoundingClientRect().height)"
         )
-        assert min(heights) > 8  # CSS pixels: the letters of a footnote
+        assert min(heights) > 8  # in CSS pixels, the height of letters in a footnote
 
 
 def test_axe_finds_no_accessibility_violation_in_plots(browser: "Browser", path: Path) -> None:

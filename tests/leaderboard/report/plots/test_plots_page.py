@@ -77,7 +77,7 @@ def test_plot_circles_are_at_the_positions_that_the_tick_labels_imply() -> None:
     shapes = [a["d"] or "" for _, a, _ in chart if a.get("class") == "shape"]
     circles = [tuple(map(float, re.findall(r"[\d.]+", d)[:2])) for d in shapes]
     assert len(notes) == len(circles) == 3
-    # By equal factors of size and by equal steps of score.
+    # Equal ratios of sizes and equal differences of scores have equal distances.
     xs = dict(zip((note.split()[0] for note in notes), circles, strict=True))
     assert xs["middle"][0] - xs["small"][0] == pytest.approx(
         xs["large"][0] - xs["middle"][0], abs=1
@@ -104,7 +104,8 @@ def test_every_chart_has_an_image_role_title_description_and_table(html: str) ->
         assert chart[1][0] == "title"
         assert chart[2][0] == "desc"
         assert len("".join(chart[2][2])) > 10
-        assert not any(tag == "a" for tag, _, _ in chart)  # a picture has no parts to focus
+        # Elements of an image cannot be focused, so there must be no links in it.
+        assert not any(tag == "a" for tag, _, _ in chart)
     assert html.count('<details class="numbers">') >= len(GLUE.rule.cells)
 
 
@@ -133,7 +134,7 @@ def test_hostile_names_are_escaped_in_plots() -> None:
     ]
 
     def tags(page: str) -> list[str]:
-        # Names of other lengths find room at other places or nowhere.
+        # Labels of other lengths may be placed elsewhere or left out, so ignore texts.
         return [tag for chart in Svgs(page).charts for tag, _, _ in chart if tag != "text"]
 
     hostile = html_of(runs)
@@ -169,7 +170,7 @@ def test_report_has_one_learning_curve_chart_for_all_seeds(html: str) -> None:
     assert html.count("Learning curves of every seed") == 4 * len(GLUE.rule.cells)
 
 
-def test_runs_of_a_board_follow_its_table_before_its_plots(html: str) -> None:
+def test_report_shows_the_runs_of_a_leaderboard_between_its_table_and_its_plots(html: str) -> None:
     table, runs, plots = (html.index(f'id="board-1{end}"') for end in ("", "-runs", "-plots"))
     assert table < runs < plots
 

@@ -11,7 +11,7 @@ from benchharness.cli.options import argument, with_options
 @with_options()
 def levels(key: Annotated[str, argument("KEY", "Key of a stored run; its beginning is enough.")]):
     """Show how far the predicted levels of a run are from the gold ones."""
-    import benchharness as bh  # importing pandas takes most of a second
+    import benchharness as bh  # imported here, because importing pandas takes most of a second
 
     found = bh.predictions(key)
     far = Counter(

@@ -49,7 +49,7 @@ class OrdinalTask(Task):
     head: ClassVar[str] = "ordinal"
     example: ClassVar[type[Example]] = OrdinalExample
     hub_type: ClassVar[str] = "text-classification"
-    has_outputs: ClassVar[bool] = False  # the head has no `soft_loss`, so no student learns from it
+    has_outputs: ClassVar[bool] = False  # the head has no `soft_loss`, so it cannot be distilled
 
     def problems(self, example: OrdinalExample) -> Iterator[str]:
         """Check the level of an example; see `Task.problems`."""
