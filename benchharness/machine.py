@@ -49,9 +49,9 @@ def cpu_has_bf16(cpuinfo: Path = CPUINFO) -> bool:
 
     It is faster if the processor has AMX (measured on two cores: at least 2,600 GFLOP/s in bf16 and
     430 GFLOP/s in fp32) or the bf16 dot product of AVX-512 (403 and 174 GFLOP/s). On all other
-    processors torch emulates bf16, which is slower than fp32. It does so too if the environment variable
-    ATEN_CPU_CAPABILITY limits it to the kernels of AVX2 or of every processor. `cpuinfo` is the file of
-    Linux that describes the processor.
+    processors torch emulates bf16, which is slower than fp32. It does so too if the environment
+    variable ATEN_CPU_CAPABILITY limits it to the kernels of AVX2 or of every processor. `cpuinfo`
+    is the file of Linux that describes the processor.
     """
     if os.environ.get("ATEN_CPU_CAPABILITY") in ("default", "avx2"):
         return False

@@ -192,7 +192,9 @@ def test_bf16_support_is_read_from_processor_flags(
     assert cpu_flags(cpuinfo) == set(flags.split())
 
 
-@pytest.mark.parametrize(("kernels", "able"), [("avx2", False), ("default", False), ("avx512", True)])
+@pytest.mark.parametrize(
+    ("kernels", "able"), [("avx2", False), ("default", False), ("avx512", True)]
+)
 def test_bf16_is_not_chosen_if_torch_is_limited_to_kernels_without_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernels: str, able: bool
 ):

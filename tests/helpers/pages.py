@@ -239,7 +239,7 @@ class Session:
             "HF_HUB_OFFLINE": "1",
             "CUDA_VISIBLE_DEVICES": "",
             "OMP_NUM_THREADS": "1",
-            # The same kernels on every processor, so that trainings end with the scores of the page.
+            # The same kernels on every processor, so that trainings end with a page's scores.
             "ATEN_CPU_CAPABILITY": "avx2",
             "MKL_CBWR": "COMPATIBLE",
             "ONEDNN_MAX_CPU_ISA": "AVX2",
