@@ -27,7 +27,6 @@ MOST_NAMED = 3
 """Maximum number of leaked rows that a note lists."""
 
 _METRICS = {
-    "f1": "macro F1",
     "micro_f1": "micro F1",
     "macro_f1": "macro F1",
     "mcc": "Matthews correlation",
@@ -48,8 +47,7 @@ def what_is_found(own: OwnData, task: Task) -> str:
     given = [name for role, name in columns.items() if role not in targets | beside]
     wanted = [name for role, name in columns.items() if role in targets - {"start"}]
     metrics = " and ".join(
-        _METRICS.get(metric.name, metric.name) if own.kind in ("class", "labels") else metric.name
-        for metric in task.metrics
+        metric.title or _METRICS.get(metric.name, metric.name) for metric in task.metrics
     )
     return f"{head}: {', '.join(given)} -> {', '.join(wanted)}{_labels_said(own)}; {metrics}"
 
