@@ -228,7 +228,9 @@ def in_words(facts: Mapping[str, Any]) -> dict[str, Any]:
             words[name] = shown(facts[name])
     if facts.get("name") in TASKS and "metrics" in facts:  # "f1 (macro F1)" if f1 is ambiguous
         titles = ((each, score_title(TASKS[facts["name"]], each)) for each in facts["metrics"])
-        words["metrics"] = [each if title == each else f"{each} ({title})" for each, title in titles]
+        words["metrics"] = [
+            each if title == each else f"{each} ({title})" for each, title in titles
+        ]
     return words
 
 

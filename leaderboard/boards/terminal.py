@@ -303,10 +303,7 @@ def _legend(board: Board, found: _Fitting) -> Iterator[str]:
             count = len(board.rule.cells)
             yield f"n of {count}: only n of the score's {count} tasks have a result."
     yield _seeds(board, found)
-    for task in map(find_task, board.tasks):
-        titles = [score_title(task, name) for name in score_names(task.name, board.rule)]
-        if any(metric.title in titles for metric in task.metrics if metric.title):
-            yield f"{title_of(task.name)}: {' and '.join(titles)}."
+    yield from _metrics(board)
     if beside := [task for task in board.extras if any(task in e.cells for e in board.entries)]:
         place = ", and left out to fit the width" if found.left_out else ""
         yield f"{', '.join(map(title_of, beside))}: not part of the score{place}."
@@ -323,6 +320,15 @@ def _legend(board: Board, found: _Fitting) -> Iterator[str]:
     yield from _hidden(board)
 
 
+def _metrics(board: Board) -> Iterator[str]:
+    """Yield the metrics of each task with an ambiguous one, such as "f1" for macro F1."""
+    for task in map(find_task, board.tasks):
+        names = score_names(task.name, board.rule)
+        titles = [score_title(task, name) for name in names]
+        if titles != list(names):
+            yield visible(f"{title_of(task.name)}: {' and '.join(titles)}.")
+
+
 def _hidden(board: Board) -> Iterator[str]:
     if board.hidden:
         hidden = "1 row is" if board.hidden == 1 else f"{board.hidden} rows are"
@@ -333,7 +339,7 @@ def _details(entry: Entry) -> Iterator[str]:
     if entry.points:
         yield f"best of {entry.points} on dev (the settings with the best dev score per task)"
     if entry.kind == "model" and entry.precision != "fp32" and not entry.says_precision:
-        yield entry.precision
+        yield f"trained in {entry.precision} precision"
     yield from entry.start_labels
     yield from entry.gain_labels
     yield from entry.selection_labels

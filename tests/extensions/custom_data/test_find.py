@@ -483,7 +483,10 @@ def test_label_studio_annotation_without_a_choice_is_an_empty_label_set(tmp_path
     done = [task(n, *[["a"], ["b"], ["a", "b"], []][n % 4]) for n in range(40)]
     (tmp_path / "export.json").write_text(json.dumps([*done, task(40, seen=False)]))
     sentences = find_own(str(tmp_path / "export.json")).sentences
-    assert "rows: 32 train, 8 dev; dev is 20% of export.json, stratified by combination of labels" in sentences
+    assert (
+        "rows: 32 train, 8 dev; dev is 20% of export.json, stratified by combination of labels"
+        in sentences
+    )
     assert "left out of train, because a text or a usable label is missing: 1" in sentences
     assert any("have no label, which means that no label applies" in each for each in sentences)
 

@@ -421,9 +421,9 @@ def test_official_numbers_of_rows_are_those_of_the_official_files() -> None:
     if folder is None:
         pytest.skip("BENCH_TEST_DATA names no folder of official files")
     data, compared = parse_data(folder), 0
-    for name, (train, dev) in _official_rows().items():
+    for name, counts in _official_rows().items():
         task = find_task(name)
-        for split, count in (("train", train), (task.dev_splits[0], dev)):
+        for split, count in zip(("train", task.dev_splits[0]), counts, strict=True):
             if count < 12_000 and has_split(task, split, data):
                 assert len(read(task, split, data).examples) == count, (name, split)
                 compared += 1
