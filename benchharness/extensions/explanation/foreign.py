@@ -469,10 +469,10 @@ def _of_published(table: str, system: str, run: Result) -> Training:
     if source.startswith(_UNCORRECTED):
         values["bias_correction"] = Said(False, source)
     values["protocol"] = Said(f"{row.split}, {row.protocol}", f"{row.source}: {row.place}")
-    rows = dict(zip(("train_rows", "dev_rows"), _official_rows().get(job.task, ()), strict=False))
-    values |= {name: Said(count, OFFICIAL) for name, count in rows.items()}
+    counts = dict(zip(("train_rows", "dev_rows"), _official_rows().get(job.task, ()), strict=False))
+    values |= {name: Said(count, OFFICIAL) for name, count in counts.items()}
     cells = [cell for cell in row.of(job.task) if len(cell.scores) == 1]
-    other = _other_rows(ours, rows)
+    other = _other_rows(ours, counts)
     is_on_same = row.split == "dev" and not other
     scores = {cell.scores[0]: cell.value / 100 for cell in cells} if is_on_same else {}
     return Training(
