@@ -14,7 +14,7 @@ from benchharness.leaderboard.job import Job, recipe_words
 from benchharness.leaderboard.result import MARK, Failure, Result
 from benchharness.leaderboard.text import visible
 from benchharness.tasks.suites import SUITES, TASKS, distinct_title
-from benchharness.tasks.task import ending_of
+from benchharness.tasks.task import ending_of, score_title
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,7 +203,8 @@ def ending(outcome: Result | Failure) -> str:
         return "the model cannot be used, so its other jobs are skipped"
     if isinstance(outcome, Failure):
         return f"{outcome.kind}: {outcome.error}" if outcome.kind != "failed" else outcome.error
-    named = _shown_scores(outcome)
+    task = TASKS.get(outcome.job.task)
+    named = [(score_title(task, n) if task else n, v) for n, v in _shown_scores(outcome)]
     if len(outcome.job.trained_tasks) > 1:  # show the first score of each task
         scored = {e.task: e.scores for e in reversed(outcome.evaluations) if e.scores}
         named = [(distinct_title(t), next(iter(scored[t].values()))) for t in sorted(scored)]

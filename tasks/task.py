@@ -67,6 +67,7 @@ class Metric(Generic[PredictionT, ExampleT]):
 
     Attributes:
         name: Name of the score, e.g. "accuracy".
+        title: Name of the score in text if `name` is ambiguous, e.g. "macro F1"; else empty.
         compute: Function that returns the score for a sequence of predictions and the sequence of
             their examples. It returns None if the metric covers only a slice of the examples and
             the slice is empty; the score is then left out.
@@ -85,6 +86,7 @@ class Metric(Generic[PredictionT, ExampleT]):
     bounds: tuple[float, float] = (0.0, 1.0)
     is_slow: bool = False
     is_mean: bool = False
+    title: str = ""
 
     def of(self, name: str, keeps: Callable[[ExampleT], bool]) -> "Metric[PredictionT, ExampleT]":
         """Return this metric restricted to the examples that `keeps` accepts.
@@ -103,7 +105,8 @@ class Metric(Generic[PredictionT, ExampleT]):
                 return None
             return self.compute([p for p, _ in chosen], [e for _, e in chosen])
 
-        return replace(self, name=f"{self.name}_{name}", compute=compute)
+        title = self.title and f"{self.title} {name}"
+        return replace(self, name=f"{self.name}_{name}", title=title, compute=compute)
 
 
 class Printed(float):
@@ -548,6 +551,17 @@ def suffix_of(split: str) -> str:
     """Return the part of a split's name after "train", "dev" or "test", e.g. "_mm" for "dev_mm"."""
     _, underscore, suffix = split.partition("_")
     return underscore + suffix
+
+
+def score_title(task: Task, score: str) -> str:
+    """Return the name of a task's score for text: "macro F1" for the score "f1" of CommitmentBank.
+
+    Other names of scores, which are not ambiguous, are returned unchanged.
+    """
+    endings = {ending_of(task, split) for split in task.source.splits}
+    titled = (metric for metric in task.metrics if metric.title)
+    titles = {m.name + ending: m.title + ending for m in titled for ending in endings}
+    return titles.get(score, score)
 
 
 def check_labels(task: Task, split: str, examples: Iterable[Example]) -> None:

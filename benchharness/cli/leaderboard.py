@@ -46,7 +46,11 @@ class Shown:
         "models and of models of similar size, without ranks. With --json, show those of all "
         "models.",
     )
-    all_published: bool = option(False, "Also show published results of all models.")
+    all_published: bool = option(
+        False,
+        "Also show published results of all models. `bench show published --model NAME` shows "
+        "those of one.",
+    )
 
 
 @with_options(but=["task"])

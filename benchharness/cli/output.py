@@ -30,7 +30,7 @@ from benchharness.recipes import ResolvedRecipe
 from benchharness.recipes.recipe import shown_value
 from benchharness.tasks.suite import Suite
 from benchharness.tasks.suites import TASKS, distinct_title, find_suites, split_title, title_of
-from benchharness.tasks.task import Task
+from benchharness.tasks.task import Task, score_title
 
 PIPE_WIDTH = 100_000
 """Width of a table that is not printed in a terminal, so large that each row is one line."""
@@ -226,6 +226,11 @@ def in_words(facts: Mapping[str, Any]) -> dict[str, Any]:
     for name, shown in _SHOWN.items():
         if facts.get(name):
             words[name] = shown(facts[name])
+    if facts.get("name") in TASKS and "metrics" in facts:  # "f1 (macro F1)" if f1 is ambiguous
+        titles = ((each, score_title(TASKS[facts["name"]], each)) for each in facts["metrics"])
+        words["metrics"] = [
+            each if title == each else f"{each} ({title})" for each, title in titles
+        ]
     return words
 
 

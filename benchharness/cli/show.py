@@ -41,7 +41,12 @@ from benchharness.cli.output import (
 )
 from benchharness.driver.options import DATABASE, names_in, option
 from benchharness.errors import BenchError, ModelError, unknown_name
-from benchharness.leaderboard.boards.published import PublishedRow, find_system, systems
+from benchharness.leaderboard.boards.published import (
+    PublishedCell,
+    PublishedRow,
+    find_system,
+    systems,
+)
 from benchharness.leaderboard.boards.published import published as published_rows
 from benchharness.leaderboard.job import START_FROM
 from benchharness.leaderboard.result import MARK
@@ -450,6 +455,8 @@ class OfPublished:
 def published(*, of: OfPublished, as_json: AsJson = False) -> None:
     """List the published results, in percent: one table per suite and split, one row per system.
 
+    The head of a column names its metrics, in the order of the numbers in a cell. A number with
+    another metric is followed by its name; "accuracy or f1" if the source does not specify which.
     `bench explain KEY --from "TABLE: SYSTEM"` compares a run with the system of a row.
     """
     rows = list(of.rows)
@@ -460,11 +467,16 @@ def published(*, of: OfPublished, as_json: AsJson = False) -> None:
     for (suite, split), found in tables.items():
         typer.echo(f"{SUITES[suite].title} {split}")
         tasks = [t for t in (suite, *SUITES[suite].tasks) if any(row.of(t) for row in found)]
+        columns = {task: [row.of(task) for row in found] for task in tasks}
+        usual = {task: _usual_scores(cells) for task, cells in columns.items()}
         heads = {t: "score" if t == suite else distinct_title(t) for t in tasks}
         lines = [
             {
                 "system": row.system,
-                **{heads[task]: "/".join(c.printed for c in row.of(task)) for task in tasks},
+                **{
+                    f"{heads[task]} {usual[task]}": _printed(row.of(task), usual[task])
+                    for task in tasks
+                },
                 "protocol": row.said_protocol,
                 "date": row.date,
                 "table": row.table,
@@ -475,6 +487,25 @@ def published(*, of: OfPublished, as_json: AsJson = False) -> None:
         print_table(lines, list(lines[0]), "", in_parts=True)
     if not rows:
         typer.echo("no published result matches. `bench show models` lists the systems.")
+
+
+def _scores(cells: Sequence[PublishedCell]) -> str:
+    """Return the names of published scores in the order of their numbers, e.g. "f1/accuracy"."""
+    names = [" or ".join(cell.scores) for cell in cells]
+    return "/".join(names) if len(names) <= MOST_SCORES else f"{names[0]}/... (see --json)"
+
+
+def _usual_scores(column: Sequence[Sequence[PublishedCell]]) -> str:
+    """Return the names of scores that most cells of a column have, for the head of the column."""
+    counts = Counter(_scores(cells) for cells in column if cells)
+    return counts.most_common(1)[0][0]
+
+
+def _printed(cells: Sequence[PublishedCell], usual: str) -> str:
+    """Return the numbers of a cell, with the names of its scores unless they are the usual ones."""
+    scores = _scores(cells)
+    numbers = "/".join(cell.printed for cell in cells)
+    return f"{numbers} {scores}" if cells and scores != usual else numbers
 
 
 @with_options()

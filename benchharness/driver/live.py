@@ -82,7 +82,7 @@ class Running:
 
     Attributes:
         job: The description of the job.
-        since: The time at which the job started, in seconds.
+        since: The time at which the job started or was last restarted, in seconds.
         progress: The latest progress of the job.
         first: The time and the number of the first training step that was reported; None before any
             step is reported. If the job was resumed from a snapshot, the number is that of the
@@ -102,6 +102,8 @@ class Running:
     def take(self, progress: Progress, at: float) -> None:
         """Record a progress report of the job; `at` is the time in seconds at which it arrived."""
         self.progress = progress
+        if progress.phase == "loading" and self.first:  # restarted: this time is no training time
+            self.since, self.first, self.last = at, None, (0.0, 0, 0)
         if progress.phase == "training" and progress.step:
             self.first = self.first or (at, progress.step)
             self.last = (at, progress.step, progress.steps)

@@ -22,6 +22,7 @@ from benchharness.leaderboard.boards.cell import (
     SAME_SEEDS,
     column_title,
     note_lines,
+    score_names,
     shown,
     spread_of,
 )
@@ -34,7 +35,8 @@ from benchharness.leaderboard.boards.published import (
 )
 from benchharness.leaderboard.boards.reproduction import reproductions
 from benchharness.leaderboard.text import are, counted, grouped, visible
-from benchharness.tasks.suites import title_of
+from benchharness.tasks.suites import find_task, title_of
+from benchharness.tasks.task import score_title
 
 _NAMES = 1  # index of the column of names, the only column whose cells may be wrapped
 
@@ -301,6 +303,7 @@ def _legend(board: Board, found: _Fitting) -> Iterator[str]:
             count = len(board.rule.cells)
             yield f"n of {count}: only n of the score's {count} tasks have a result."
     yield _seeds(board, found)
+    yield from _metrics(board)
     if beside := [task for task in board.extras if any(task in e.cells for e in board.entries)]:
         place = ", and left out to fit the width" if found.left_out else ""
         yield f"{', '.join(map(title_of, beside))}: not part of the score{place}."
@@ -317,6 +320,15 @@ def _legend(board: Board, found: _Fitting) -> Iterator[str]:
     yield from _hidden(board)
 
 
+def _metrics(board: Board) -> Iterator[str]:
+    """Yield the metrics of each task with an ambiguous one, such as "f1" for macro F1."""
+    for task in map(find_task, board.tasks):
+        names = score_names(task.name, board.rule)
+        titles = [score_title(task, name) for name in names]
+        if titles != list(names):
+            yield visible(f"{title_of(task.name)}: {' and '.join(titles)}.")
+
+
 def _hidden(board: Board) -> Iterator[str]:
     if board.hidden:
         hidden = "1 row is" if board.hidden == 1 else f"{board.hidden} rows are"
@@ -327,7 +339,7 @@ def _details(entry: Entry) -> Iterator[str]:
     if entry.points:
         yield f"best of {entry.points} on dev (the settings with the best dev score per task)"
     if entry.kind == "model" and entry.precision != "fp32" and not entry.says_precision:
-        yield entry.precision
+        yield f"trained in {entry.precision} precision"
     yield from entry.start_labels
     yield from entry.gain_labels
     yield from entry.selection_labels
@@ -451,6 +463,16 @@ def render_reproductions(board: Board, console: Console, *, details: bool = Fals
     console.print()
 
 
+def _without_published(board: Board) -> str:
+    """Return why no published scores are shown for a leaderboard."""
+    if board.is_whole:
+        return f"no published scores on {board.title} are known."
+    return (
+        f"no published scores are shown for {visible(board.data_label)}, because they are on the "
+        f"complete official data; `bench show published --suite {board.suite}` lists them."
+    )
+
+
 _PUBLISHED_NAME_WIDTH = 16  # minimum width of the column of names
 
 _FEW_COLUMNS = 4  # maximum number of columns that leave room for protocol and date after the name
@@ -565,6 +587,8 @@ def print_boards(
     """
     for board in boards:
         render(board, Console(), details=details)
+        if published != "none" and not published_blocks(board):
+            Console().print(Text(_without_published(board), style="dim"))
         if details:
             render_languages(board, Console())
         render_reproductions(board, Console(), details=details)

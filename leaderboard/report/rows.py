@@ -17,6 +17,7 @@ from benchharness.leaderboard.boards.published import (
 )
 from benchharness.leaderboard.report.plots.cost import Sizes, count_text, published_size
 from benchharness.tasks.suites import find_task
+from benchharness.tasks.task import score_title
 
 INLINE_ROWS = 200
 """Maximum number of rows of the same kind (see `RowGroup`) that are plain HTML in a table. All
@@ -213,7 +214,7 @@ class Column:
     @property
     def metrics(self) -> str:
         """Names of the scores, joined by "and"."""
-        return " and ".join(self.scores)
+        return " and ".join(score_title(find_task(self.task), score) for score in self.scores)
 
 
 def build_column(board: Board, task: str) -> Column:

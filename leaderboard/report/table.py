@@ -130,7 +130,8 @@ class TableView:
         data: Description of the data.
         rule: Name of the rule by which the suite's score is computed.
         cite: Reference for this rule.
-        has_score: True if the table shows the suite's score.
+        has_score: True if the table shows the suite's score and some row has it. The page hides a
+            column without scores.
         score_basis: Split and rule of the suite's score, e.g. "dev GLUE-9".
         columns: Columns for tasks.
         groups: Rows of the table, grouped by their origin.
@@ -251,7 +252,7 @@ def build_table(
         data=board.data_label,
         rule=board.rule.name,
         cite=board.rule.cite,
-        has_score=board.shows_score,
+        has_score=board.shows_score and any(row.score.order for row in rows),
         score_basis=basis_of(find_task(board.tasks[0]).shown_split, (board.rule.name,)),
         columns=columns,
         groups=groups,

@@ -7,6 +7,7 @@ import math
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from operator import eq
 from statistics import fmean
 from typing import Any
@@ -82,7 +83,7 @@ def macro_f1(labels: Sequence[str]) -> PairMetric:
     Args:
         labels: Names of all classes.
     """
-    return _f1("f1", "macro", str, labels)
+    return replace(_f1("f1", "macro", str, labels), title="macro F1")
 
 
 def label_f1(labels: Sequence[str], average: str, *, none_is_one: bool = False) -> PairMetric:

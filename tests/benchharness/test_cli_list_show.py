@@ -294,12 +294,12 @@ def test_json_output_with_nan_is_an_error() -> None:
 
 
 def test_show_published_prints_a_table_of_systems_and_tasks(monkeypatch) -> None:
-    monkeypatch.setenv("COLUMNS", "110")
+    monkeypatch.setenv("COLUMNS", "140")
     words = ("show", "published", "--suite", "glue", "--split", "dev")
     shown = call(*words, "--model", "electra-small", "--task", "rte", "--task", "cola")
     assert shown.startswith("GLUE dev\n")
     (head, *_, line) = (row.split() for row in shown.splitlines() if "CoLA" in row or "57.0" in row)
-    assert head[:3] == ["system", "CoLA", "RTE"]
+    assert head[:5] == ["system", "CoLA", "mcc", "RTE", "accuracy"]
     assert line[:3] == ["ELECTRA-Small", "57.0", "66.7"]
     assert "electra_readme" in shown, "the name of the table, for `bench explain --from`"
     assert "MNLI" not in shown
@@ -315,6 +315,18 @@ def test_show_published_prints_a_table_of_systems_and_tasks(monkeypatch) -> None
     assert "no published result matches" in call("show", "published", "--model", "nobody")
     some = call_json("show", "published", "--task", "glue/rte", "--model", "roberta*")
     assert {row["system"].lower()[:7] for row in some} == {"roberta"}
+
+
+def test_show_published_names_the_metrics_of_each_number() -> None:
+    """Regression test: a column of MRPC mixed accuracy and F1 without their names."""
+    shown = call("show", "published", "--task", "glue/mrpc", "--split", "dev")
+    (head,) = (line for line in shown.splitlines() if line.lstrip().startswith("system"))
+    assert head.split()[:3] == ["system", "MRPC", "accuracy"], "the metric of most rows"
+    lines = {" ".join(line.split()) for line in shown.splitlines()}
+    assert any(line.startswith("BERT-base-cased 88.85/84.07 f1/accuracy ") for line in lines)
+    assert any(line.startswith("BERT-base-uncased 88.6 accuracy or f1 ") for line in lines)
+    assert any(line.startswith("BERT-large 88.0 single ") for line in lines)
+    assert "accuracy/... (see --json)" in call("show", "published", "--suite", "blimp")
 
 
 def test_settings_that_a_recipe_omits_are_shown_with_their_default() -> None:

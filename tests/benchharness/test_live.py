@@ -243,3 +243,30 @@ def test_remaining_time_includes_waiting_for_the_job_that_another_job_starts_fro
     alone = RunState([first, second], at_once=2).seconds_left(0.0)
     chained = RunState([first, replace(second, after=(first.key,))], at_once=2).seconds_left(0.0)
     assert chained == pytest.approx(2 * alone)
+
+
+@pytest.mark.parametrize("resumed", [0, 40])
+def test_loading_of_a_restarted_job_does_not_count_as_training_time(resumed):
+    """Regression test: ten jobs of four seconds had "about 5 h left" after a restart of workers."""
+    jobs = [
+        LiveJob(key=f"{n}", name="", group="a", task="a", kind="model", seconds=9.0)
+        for n in range(10)
+    ]
+    state, now = RunState(jobs), 0.0
+    for job in jobs[:4]:
+        state.report(job.key, Progress(phase="loading"), now)
+        for step in range(1, 101):
+            state.report(job.key, training(step), now + 1.0 + step * 0.03)
+        now += 4.0
+        state.end(job.key, "", now)
+    state.report("4", Progress(phase="loading"), now)
+    state.report("4", training(1), now + 1.03)
+    for step in range(2, 2 + resumed):
+        state.report("4", training(step), now + 1.0 + step * 0.03)
+    now += 60.0  # the worker hangs, is killed and started anew
+    state.report("4", Progress(phase="loading"), now)
+    assert state.seconds_left(now) == pytest.approx(24.0, rel=0.3), "as the four jobs that ended"
+    assert state.seconds_left(now + 1.0) == pytest.approx(23.0, rel=0.3)
+    for step in (resumed + 1, resumed + 2):
+        state.report("4", training(step), now + 1.0 + (step - resumed) * 0.03)
+    assert state.seconds_left(now + 1.1) == pytest.approx(23.0, rel=0.3)

@@ -256,7 +256,7 @@ def _read_columns(base: OwnData, folder: Path | None, columns: str) -> OwnData:
         bare = replace(base, no_header=True)
         rows = table_of(bare, "train", folder)
         base, table = (bare, rows) if count_readings(rows) == 1 else (base, table)
-    mapping = parse_columns(columns) if columns else find_mapping(table)
+    mapping = parse_columns(columns, table.columns) if columns else find_mapping(table)
     own = replace(base, kind=mapping.kind, columns=mapping.columns)
     # The verdicts that an annotation tool wrote are used even if the user gives other columns.
     verdict, is_sure = verdict_column(table)

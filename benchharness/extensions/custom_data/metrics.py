@@ -133,7 +133,7 @@ def metric_of(
     # "f1:spam" is the F1 of the class "spam". It is only for tasks with one class per text, which
     # are the only ones with the metric "mcc".
     if name == "f1" and positive in labels and "mcc" in known:
-        return binary_f1(positive)
+        return replace(binary_f1(positive), title=f"F1 of {positive}")
     if word not in known:
         raise BenchError(
             f"--metric {word!r} is not a metric for this kind of task: expected one of "

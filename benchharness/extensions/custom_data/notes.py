@@ -9,7 +9,7 @@ from benchharness.extensions.custom_data.columns import Table, looks_grouped, to
 from benchharness.extensions.custom_data.labels import spelling_in, written_tags
 from benchharness.extensions.custom_data.leaks import Leak
 from benchharness.extensions.custom_data.metrics import EVALUATE
-from benchharness.extensions.custom_data.roles import BESIDE, SHAPES, SPLIT, numbers_in
+from benchharness.extensions.custom_data.roles import BESIDE, SHAPES, SPLIT, Kind, numbers_in
 from benchharness.extensions.custom_data.tags import to_iob
 from benchharness.extensions.custom_data.task import (
     NO_ANSWERS,
@@ -27,7 +27,6 @@ MOST_NAMED = 3
 """Maximum number of leaked rows that a note lists."""
 
 _METRICS = {
-    "f1": "macro F1",
     "micro_f1": "micro F1",
     "macro_f1": "macro F1",
     "mcc": "Matthews correlation",
@@ -48,8 +47,7 @@ def what_is_found(own: OwnData, task: Task) -> str:
     given = [name for role, name in columns.items() if role not in targets | beside]
     wanted = [name for role, name in columns.items() if role in targets - {"start"}]
     metrics = " and ".join(
-        _METRICS.get(metric.name, metric.name) if own.kind in ("class", "labels") else metric.name
-        for metric in task.metrics
+        metric.title or _METRICS.get(metric.name, metric.name) for metric in task.metrics
     )
     return f"{head}: {', '.join(given)} -> {', '.join(wanted)}{_labels_said(own)}; {metrics}"
 
@@ -62,6 +60,17 @@ def _labels_said(own: OwnData) -> str:
         return ""
     names = ", ".join(own.labels[:6]) + (", ..." if len(own.labels) > 6 else "")
     return f" ({len(own.labels)} {words[own.kind]}: {names})"
+
+
+_DRAWN: Mapping[Kind, str] = {
+    "class": "stratified by label",
+    "labels": "stratified by combination of labels",
+    "number": "stratified by rounded number",
+    "tags": "drawn at random",
+    "spans": "drawn at random, whole contexts at once",
+    "choice": "stratified by position of the answer",
+}
+"""How rows of each kind are held out for dev, by `Traits.stratum` and `Traits.passage`."""
 
 
 def row_notes(
@@ -92,7 +101,7 @@ def row_notes(
         by = f" (whole groups of {own.columns['group'][0]})" if "group" in own.columns else ""
         dev, train = (len(splits[name]) - left[name] for name in ("dev", "train"))
         share, why = _share(dev, train, own.held_out)
-        made += f"; dev is {share} of {tables['train'].name}{why}, stratified by label{by}"
+        made += f"; dev is {share} of {tables['train'].name}{why}, {_DRAWN[own.kind]}{by}"
     yield f"rows: {counts}{made}"
     yield from dict.fromkeys(note for table in tables.values() for note in table.notes)
     for split, count in left.items():

@@ -19,8 +19,9 @@ the options, such as "A" and "B", one of which is the answer.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import Any, Literal, NamedTuple
 
 from benchharness.errors import BenchError
@@ -105,12 +106,13 @@ class ColumnMapping:
         return "option" in self.columns
 
 
-def parse_columns(words: str) -> ColumnMapping:
+def parse_columns(words: str, names: Collection[str]) -> ColumnMapping:
     """Parse a value of `--columns`, such as "text=review,label=stars".
 
-    Raises BenchError if the value is malformed, or if its roles fit no kind of task.
+    `names` are the names of the table's columns, for error messages. Raises BenchError if the value
+    is malformed, or if its roles fit no kind of task.
     """
-    return mapping_of(parse_roles(words), words)
+    return mapping_of(parse_roles(words), f"--columns {words!r}", names)
 
 
 def parse_roles(words: str) -> dict[str, tuple[str, ...]]:
@@ -130,12 +132,13 @@ def parse_roles(words: str) -> dict[str, tuple[str, ...]]:
     return columns
 
 
-def mapping_of(columns: Columns, words: str) -> ColumnMapping:
+def mapping_of(columns: Columns, words: str, names: Collection[str] = ()) -> ColumnMapping:
     """Determine the kind of task from the roles that have columns.
 
     Args:
         columns: The names of the columns that have each role, keyed by role.
-        words: The value of `--columns`, for error messages.
+        words: The place of the roles for error messages, such as "--columns 'label=stars'".
+        names: The names of the table's columns, for error messages about `--columns`.
 
     Raises:
         BenchError: The roles fit no kind of task.
@@ -146,10 +149,30 @@ def mapping_of(columns: Columns, words: str) -> ColumnMapping:
     for kind, shape in SHAPES.items():
         if set(shape.needed) <= given <= {*shape.needed, *shape.allowed}:
             return ColumnMapping(kind=kind, columns=columns)
-    known = "; ".join(" ".join(n) for n in (*(s.needed for s in SHAPES.values()), LONG_CHOICE))
+    shapes = (*(shape.needed for shape in SHAPES.values()), LONG_CHOICE)
+    expected = "; ".join(map(" ".join, shapes))
     raise BenchError(
-        f"the roles in --columns {words!r} do not fit any task: expected one of {known}."
+        f"the roles in {words} do not fit any task: expected one of {expected}."
+        f"{_completed(columns, shapes, names)}"
     )
+
+
+def _completed(columns: Columns, shapes: Sequence[Sequence[str]], names: Collection[str]) -> str:
+    """Return the value of `--columns` with the roles that the most similar kind of task lacks.
+
+    Empty without the names of the table's columns, or if no role lacks a column.
+    """
+    given = set(columns)
+    near = min(shapes, key=lambda needed: (len({*needed} - given), -len(given & {*needed})))
+    lacking = [role for role in near if role not in given]
+    if not lacking or not names:
+        return ""
+    free = [name for name in names if name not in {each for of in columns.values() for each in of}]
+    added = {role: (role if role in free else "COLUMN",) for role in lacking}
+    option = ColumnMapping(kind="class", columns={**added, **columns}).words
+    chosen = " or ".join(free) or "the name of a column"
+    last = f"; replace COLUMN by {chosen}." if "COLUMN" in option else "."
+    return f" {' and '.join(lacking)} missing: pass --columns {quote(option)}{last}"
 
 
 def listed(given: Sequence[Any]) -> list[Any]:

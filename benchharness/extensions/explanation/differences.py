@@ -146,6 +146,9 @@ def explain(run: Training, other: Training) -> Explanation:
         if own and their and not pair.same(name)
     ]
     found.sort(key=lambda e: (e.name != "model", -(e.points or 0.0), order.index(e.name)))
+    if run.data and other.data and run.data != other.data:
+        sources = Said(run.data, "the run"), Said(other.data, other.name)
+        found.insert(0, _difference("data", *sources, None, run))
     named = {each.name for each in found}
     metric = next((name for name in run.scores if name in other.scores), "")
     return Explanation(

@@ -8,8 +8,11 @@ import json
 import math
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cache
+from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 from string import Template
@@ -21,6 +24,8 @@ from benchharness.extensions.explanation.training import (
     ALL_DECAY,
     FACTS,
     METRICS,
+    OFFICIAL,
+    SYNTHETIC,
     Said,
     Training,
     Values,
@@ -72,7 +77,7 @@ def read_training(place: str, run: Result, store: Store) -> Training:
         return of_run(trained(store, place))
     table, _, system = place.partition(": ")
     if system:
-        return _of_published(table, system, run.job)
+        return _of_published(table, system, run)
     raise BenchError(
         f"--from {place!r} is not a folder, file, key or published result: use a Trainer's output "
         "folder, a file with a command line, a recipe, the key of a run, or 'TABLE: SYSTEM'."
@@ -432,8 +437,12 @@ def _of_command(text: str, place: str) -> tuple[str, dict[str, Said]]:
 # Stored and published results.
 
 
-def _of_published(table: str, system: str, job: Job) -> Training:
-    """Return the training of a published result, with its paper's recipe if the model is known."""
+def _of_published(table: str, system: str, run: Result) -> Training:
+    """Return the training of a published result, with its paper's recipe if the model is known.
+
+    It has no scores if they are on other rows than those of the run.
+    """
+    job, ours = run.job, of_run(run)
     suite = job.task.partition("/")[0]
     known = [
         row for row in every_row() if (row.table, row.system, row.suite) == (table, system, suite)
@@ -460,26 +469,55 @@ def _of_published(table: str, system: str, job: Job) -> Training:
     if source.startswith(_UNCORRECTED):
         values["bias_correction"] = Said(False, source)
     values["protocol"] = Said(f"{row.split}, {row.protocol}", f"{row.source}: {row.place}")
+    counts = dict(zip(("train_rows", "dev_rows"), _official_rows().get(job.task, ()), strict=False))
+    values |= {name: Said(count, OFFICIAL) for name, count in counts.items()}
     cells = [cell for cell in row.of(job.task) if len(cell.scores) == 1]
-    scores = {cell.scores[0]: cell.value / 100 for cell in cells} if row.split == "dev" else {}
+    other = _other_rows(ours, counts)
+    is_on_same = row.split == "dev" and not other
+    scores = {cell.scores[0]: cell.value / 100 for cell in cells} if is_on_same else {}
     return Training(
         name=f"{system} ({table})",
         values=values,
         scores=scores,
         task=job.task,
-        remarks=tuple(_published_remarks(row, job, named.model if named else "")),
+        data=OFFICIAL,
+        remarks=tuple(_published_remarks(row, job, named.model if named else "", other)),
     )
 
 
-def _published_remarks(row: PublishedRow, job: Job, model: str) -> Iterator[str]:
+@cache
+def _official_rows() -> Mapping[str, tuple[int, int]]:
+    """Return the numbers of rows of official train and dev splits, keyed by task."""
+    file = files("benchharness.extensions.explanation") / "official_rows.toml"
+    known = tomllib.loads(file.read_text(encoding="utf-8"))
+    return {task: (train, dev) for task, (train, dev) in known.items()}
+
+
+def _other_rows(ours: Training, official: Mapping[str, int]) -> str:
+    """Describe the rows of a run if its dev rows are known not to be the official ones, else ""."""
+    if ours.data == SYNTHETIC:
+        return SYNTHETIC
+    rows = {name: ours.values[name].value for name in official if name in ours.values}
+    if "dev_rows" not in rows or rows["dev_rows"] == official["dev_rows"]:
+        return ""
+    return f"{rows['dev_rows']:,} dev rows instead of the official {official['dev_rows']:,}"
+
+
+def _published_remarks(row: PublishedRow, job: Job, model: str, other: str) -> Iterator[str]:
     """Yield how a published score was obtained differently from that of a run.
 
     Args:
         row: Published row.
         job: Job of the run.
         model: Name of the published model in benchharness; empty if it is unknown.
+        other: Description of the run's rows if they are not the official ones; else empty.
     """
     printed = ", ".join(f"{' or '.join(c.scores)} {c.printed}" for c in row.of(job.task))
+    if other:
+        yield (
+            f"the data differ, so the scores cannot be compared: the run is on {other}, the "
+            f"published score ({printed}) is on the official data."
+        )
     if row.split != "dev":
         yield (
             f"the splits differ, so the scores cannot be compared: the published score ({printed}) "

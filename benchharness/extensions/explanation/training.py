@@ -57,6 +57,7 @@ class Training:
         flags: Warnings about the scores.
         remarks: Sentences about the score that settings do not express, such as another split.
         limit: The run's `--limit`; None if all rows were used, or if unknown.
+        data: Description of the source of the rows, such as "official data"; empty if unknown.
     """
 
     name: str
@@ -72,9 +73,15 @@ class Training:
     flags: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     limit: int | None = None
+    data: str = ""
 
 
 RANDOM = "random"
+
+MINI = "mini"
+
+SYNTHETIC, OFFICIAL = "mini data (synthetic)", "official data"
+"""Values of `Training.data`. Whether the rows of files are official ones is unknown."""
 
 PRETRAINED = "pretrained weights"
 """Value of `start_from` if a run starts with the weights of its checkpoint."""
@@ -151,6 +158,7 @@ def of_run(result: Result) -> Training:
         family=family,
         flags=result.flags.get(job.task, ()),
         limit=job.limit,
+        data={MINI: SYNTHETIC, "hub": OFFICIAL}.get(job.data, ""),
         model_names=frozenset(map(model_name, names)),
         keeps_words=_keeps_words(result.provenance),
     )

@@ -250,10 +250,11 @@ def _show_baseline(made: Baseline, *, as_json: bool) -> None:
         return
     for row in rows:
         row["task"] = distinct_title(row["task"])
-    print_table(rows, ("task", "mean", "spread", "seeds", "examples", "would see"), "nothing")
+        row["detectable drop"] = row["would see"]
+    print_table(rows, ("task", "mean", "spread", "seeds", "examples", "detectable drop"), "nothing")
     tasks = f"{len(rows)} task{'s' * (len(rows) > 1)}"
     typer.echo(
-        f"would see: the real drop that 4 of 5 checks detect (in checks of {tasks} with "
+        f"detectable drop: the true drop that 4 of 5 checks detect (in checks of {tasks} with "
         f"{DEFAULT_SEEDS} seeds)."
     )
     for task, sample in made.tasks.items():

@@ -11,7 +11,7 @@ from benchharness.extensions.gate.sample import Sample
 from benchharness.leaderboard.text import visible
 from benchharness.tasks.suites import distinct_title
 
-COLUMNS = ("task", "baseline", "now", "drop", "tolerated", "would see", "p", "verdict")
+COLUMNS = ("task", "baseline", "now", "drop", "tolerated", "detectable drop", "p", "verdict")
 
 MOST_FLIPS = 10
 """Maximum number of examples that are listed per task. The JSON data has all of them."""
@@ -63,7 +63,7 @@ def explanations(verdict: Verdict) -> Iterator[str]:
     yield from (
         "Scores are means over seeds, times 100; p is corrected for the number of tasks.",
         f"If nothing has changed, the chance that any task fails is at most {verdict.alpha:.0%}.",
-        "Drops above `tolerated` fail. If a score really drops by `would see`, 4 of 5 checks fail.",
+        "Drops above `tolerated` fail. If the true drop is `detectable drop`, 4 of 5 checks fail.",
     )
     if verdict.collapses.seeds and not verdict.collapses.is_more:
         yield (

@@ -411,7 +411,7 @@ def test_tagged_hash_sign_is_read_as_a_word_and_not_as_a_comment(separator, tmp_
     comments = "# id 7 domain=en\n# text = # O\n"
     (tmp_path / "x.conll").write_text("\n".join(comments + lines(n) for n in range(60)))
     found = find_own(str(tmp_path / "x.conll"))
-    assert "rows: 48 train, 12 dev; dev is 20% of x.conll, stratified by label" in found.sentences
+    assert "rows: 48 train, 12 dev; dev is 20% of x.conll, drawn at random" in found.sentences
     assert "lines of x.conll that begin with # are read as comments: 120" in found.sentences
     for example in examples(found):
         assert example.words[0] == "#"

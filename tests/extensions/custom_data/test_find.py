@@ -89,6 +89,15 @@ def test_held_out_split_is_stratified_by_label(tmp_path):
     assert Counter(example.label for example in dev) == {"often": 72, "rare": 8}
 
 
+def test_note_on_the_held_out_split_of_a_number_does_not_speak_of_labels(tmp_path):
+    """Regression test: every kind of task was said to be stratified by label."""
+    rows = [[sentence(n), n % 5 + 0.5] for n in range(100)]
+    path = table(tmp_path, [["text", "priority"], *rows])
+    found = find_own(path, columns="text=text,number=priority")
+    (said,) = [each for each in found.sentences if each.startswith("rows: ")]
+    assert said == "rows: 80 train, 20 dev; dev is 20% of rows.csv, stratified by rounded number"
+
+
 def test_label_with_a_single_row_stays_in_train(tmp_path):
     rows = [*labelled(["a", "b"], 40), (sentence(99), "once")]
     found = find_own(table(tmp_path, [["text", "label"], *rows]))
@@ -338,7 +347,13 @@ def test_csv_field_of_500000_characters_is_read(tmp_path):
     ("options", "said"),
     [
         ({"columns": "text=text,label=nothing"}, "'nothing': its columns are 'text', 'label'"),
-        ({"columns": "text=text"}, "do not fit any task"),
+        ({"columns": "text=text"}, "label missing: pass --columns label=label,text=text[.]"),
+        ({"columns": "label=label"}, "text missing: pass --columns text=text,label=label[.]"),
+        ({"columns": "number=label"}, "text missing: pass --columns text=text,number=label[.]"),
+        (
+            {"columns": "context=text,answer=label"},
+            "--columns question=COLUMN,context=text,answer=label; replace COLUMN by the name of",
+        ),
         ({"columns": "text"}, "is not a list of role=column"),
         (
             {"metrics": ["pearson"]},
@@ -468,7 +483,10 @@ def test_label_studio_annotation_without_a_choice_is_an_empty_label_set(tmp_path
     done = [task(n, *[["a"], ["b"], ["a", "b"], []][n % 4]) for n in range(40)]
     (tmp_path / "export.json").write_text(json.dumps([*done, task(40, seen=False)]))
     sentences = find_own(str(tmp_path / "export.json")).sentences
-    assert "rows: 32 train, 8 dev; dev is 20% of export.json, stratified by label" in sentences
+    assert (
+        "rows: 32 train, 8 dev; dev is 20% of export.json, stratified by combination of labels"
+        in sentences
+    )
     assert "left out of train, because a text or a usable label is missing: 1" in sentences
     assert any("have no label, which means that no label applies" in each for each in sentences)
 

@@ -195,6 +195,7 @@ def test_missing_metric_script_is_an_error(monkeypatch, tmp_path):
 
 def test_f1_of_a_single_class_can_be_selected_as_the_metric(tmp_path):
     found = find_own(str(GOOD["comma"].write(tmp_path)), metrics=["f1:pos"])
+    assert found.sentences[0].endswith("; F1 of pos"), "it was called macro F1"
     examples = [
         PairExample(id=str(n), text_a=t, label=str(x))
         for n, (t, x) in enumerate(labelled(["neg", "pos"], 4))

@@ -51,6 +51,31 @@ def test_task_from_a_toml_file_is_trained(loads, file, bench):
     assert json.loads(ended.out)["finished"] == 3
 
 
+def test_f1_of_a_toml_task_is_called_macro_f1_wherever_it_is_shown(loads, file, bench):
+    """Regression test: the F1 of MRPC is that of one class, and nothing showed the difference."""
+    command = ("run", "--plugin", file, "--model", "majority", "--task", "mine/reviews")
+    ended = bench(*command)
+    assert ended.code == 0, ended.err
+    assert "majority reviews: accuracy 0.333, macro F1 0.167, mcc " in ended.err
+    assert "reviews: accuracy and macro F1." in ended.out
+    assert "accuracy and macro F1" in (file.parent / "results/leaderboard.html").read_text()
+    shown = bench("show", "mine/reviews", "--plugin", file).out
+    assert "f1 (macro F1)" in shown
+    assert json.loads(bench("show", "mine/reviews", "--plugin", file, "--json").out)["metrics"] == [
+        "accuracy",
+        "f1",
+    ]
+
+
+def test_f1_of_one_class_is_a_metric_of_a_toml_task(loads, file, bench):
+    """Regression test: text called it "f1" or "macro F1"."""
+    file.write_text(REVIEWS.replace('["accuracy", "f1"]', '["f1:1"]'))
+    command = ("run", "--plugin", file, "--model", "majority", "--task", "mine/reviews")
+    ended = bench(*command)
+    assert "majority reviews: F1 of 1 0.500, accuracy 0.333, mcc " in ended.err
+    assert "reviews: F1 of 1." in ended.out
+
+
 def test_recipe_in_a_toml_task_overrides_the_model_recipe_but_not_the_command_line(loads, file):
     plugins.load_plugins([file])
     (point,) = resolve_sweep(MODELS["tiny"], "mine/reviews", None, {"epochs": "4"})

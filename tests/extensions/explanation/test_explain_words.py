@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import zipfile
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,14 +13,18 @@ import benchharness as bh
 from benchharness.errors import BenchError, DataError
 from benchharness.extensions.explanation import training
 from benchharness.extensions.explanation.beside import explain_run
+from benchharness.extensions.explanation.foreign import _official_rows
 from benchharness.extensions.explanation.training import ALL_DECAY, OWN, Said, of_arguments
 from benchharness.leaderboard.boards import published
 from benchharness.leaderboard.store.store import open_store
 from benchharness.recipes.recipe import SETTINGS
+from benchharness.tasks.read import has_split, read
+from benchharness.tasks.sources import parse_data
+from benchharness.tasks.suites import find_task
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.foreign_training import DecayOfAll, train, write_folder
 from tests.helpers.plans import plan_job
-from tests.helpers.results import make_result
+from tests.helpers.results import make_evaluation, make_result
 
 ROWS = 40
 
@@ -319,7 +324,7 @@ def test_published_score_on_test_is_not_compared_and_the_reasons_are_given(expla
     """Regression test: the answer was "no metric in common" and "no setting differs"."""
     found = explained("glue_test_bert_miniatures: BERT-Tiny (2/128)")
     assert (found.metric, found.gap) == ("", None)
-    split, grid = found.remarks
+    _data, split, grid = found.remarks
     assert "the splits differ" in split
     assert ") is on test, that of the run on dev." in split
     assert "the best of several trainings (protocol: best of grid), the run is one" in grid
@@ -361,5 +366,67 @@ def test_published_system_without_a_recipe_has_no_compared_settings(explained) -
         if row.system in systems and row.protocol != "human" and row.of("glue/mrpc")
     )
     found = explained(f"{row.table}: {row.system}")
-    assert (found.differences, found.compared) == ((), 0)
+    assert {*named(found)} == {"data", "train_rows", "dev_rows"}, "no settings"
     assert {"learning_rate", "epochs", "model"} <= {*found.not_said}
+
+
+def test_run_on_mini_data_is_not_compared_with_a_published_score_on_real_data(place) -> None:
+    """Regression test: the gap was explained by the model and the number of epochs."""
+    job = plan_job(str(place / "small"), "glue/mrpc", precision="fp32")
+    found = explained_with_rows(place, job, "albert_paper_glue_dev: BERT-large", 600, 120)
+    assert (found.metric, found.gap) == ("", None)
+    assert found.remarks[0] == (
+        "the data differ, so the scores cannot be compared: the run is on mini data (synthetic), "
+        "the published score (accuracy 88.0) is on the official data."
+    )
+    data = found.differences[0]
+    assert (data.name, data.ours, data.theirs) == ("data", "mini data (synthetic)", "official data")
+    rows = {e.name: (e.ours, e.theirs) for e in found.differences if e.name.endswith("_rows")}
+    assert rows == {"train_rows": (600, 3668), "dev_rows": (120, 408)}
+
+
+def explained_with_rows(place, job, other, train, dev):
+    rows = {"glue/mrpc:train": {"rows": train}, "glue/mrpc:dev": {"rows": dev}}
+    scores = [make_evaluation(job, "glue/mrpc", "dev", scores={"accuracy": 0.7, "f1": 0.8})]
+    with open_store(place / "board.sqlite") as store:
+        run = make_result(job, evaluations=scores, provenance={"data": rows})
+        return explain_run(run, other, store)
+
+
+@pytest.mark.parametrize("train", [3668, 3000])
+def test_run_on_files_is_compared_only_if_they_have_the_official_number_of_dev_rows(
+    train, place
+) -> None:
+    mini = plan_job(str(place / "small"), "glue/mrpc", precision="fp32")
+    for job, dev in ((replace(mini, data="/sets"), 400), (replace(mini, data="hub"), 40)):
+        found = explained_with_rows(place, job, "albert_paper_glue_dev: BERT-large", train, dev)
+        assert found.gap is None
+        assert f"the run is on {dev} dev rows instead of the official 408" in found.remarks[0]
+        assert "dev_rows" in named(found)
+        whole = explained_with_rows(place, job, "albert_paper_glue_dev: BERT-large", train, 408)
+        assert whole.gap == pytest.approx(0.18)
+        assert ("train_rows" in named(whole)) == (train != 3668)
+        assert {"data", "dev_rows"}.isdisjoint(named(whole))
+
+
+def test_runs_on_mini_and_official_data_differ_in_their_data(place) -> None:
+    job = plan_job(str(place / "small"), "glue/mrpc", precision="fp32")
+    with open_store(place / "other.sqlite") as store:
+        other = make_result(replace(job, data="hub"))
+        store.add_result(other)
+        found = explain_run(make_result(job), other.job.key, store)
+    assert named(found) == ["data"]
+
+
+def test_official_numbers_of_rows_are_those_of_the_official_files() -> None:
+    folder = os.environ.get("BENCH_TEST_DATA")
+    if folder is None:
+        pytest.skip("BENCH_TEST_DATA names no folder of official files")
+    data, compared = parse_data(folder), 0
+    for name, counts in _official_rows().items():
+        task = find_task(name)
+        for split, count in zip(("train", task.dev_splits[0]), counts, strict=True):
+            if count < 12_000 and has_split(task, split, data):
+                assert len(read(task, split, data).examples) == count, (name, split)
+                compared += 1
+    assert compared > 0

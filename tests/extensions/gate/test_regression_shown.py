@@ -39,7 +39,7 @@ def test_verdict_junit_has_one_case_per_task():
     cases = {case.attrib["name"]: case for case in suite}
     failure = cases["glue/rte"].find("failure")
     assert failure.attrib["message"].startswith("the score dropped by 19.40; ")
-    assert "would see: " in failure.text
+    assert "detectable drop: " in failure.text
     assert cases["glue/cola"].find("failure") is None
     assert cases["mine/<b>|x"].find("error").attrib["type"] == "not compared"
 

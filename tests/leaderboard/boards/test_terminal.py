@@ -88,7 +88,7 @@ def test_terminal_shows_precisions_other_than_fp32() -> None:
     text = of(rows, width=120)
     assert "minilm, bf16" in text
     assert "minilm, fp32" in text
-    assert "bf16: minilm." in of(make_rows(precision="bf16"), width=120)
+    assert "trained in bf16 precision: minilm." in of(make_rows(precision="bf16"), width=120)
     assert "fp32" not in of(make_rows(), width=120)
 
 
