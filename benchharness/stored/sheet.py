@@ -3,14 +3,19 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from benchharness.discovery import member, places
-from benchharness.leaderboard.boards.board import Board
+from benchharness.errors import BenchError
+from benchharness.leaderboard.boards.board import Board, select_entry_or_run
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.report.plots import Figure
 from benchharness.leaderboard.store.store import Store
-from benchharness.stored.predictions import StoredPredictions
+from benchharness.stored import ANYWHERE, Within, find_rows
+from benchharness.stored.predictions import StoredPredictions, UnreadableError, predicted_split
+from benchharness.tasks.answers import answer_type
+from benchharness.tasks.suites import find_task, split_title
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,12 +24,11 @@ class Subject:
 
     Attributes:
         store: Store that contains the runs.
-        stored: Reader of the stored predictions, which keeps the examples for all sections.
+        stored: Reader of the predictions, which keeps the examples for all sections.
         board: Leaderboard of the system.
         entry: The system: its runs on each task.
         tasks: Full names of the tasks that the sheet covers.
-        folder: Folder of the exported model, which may contain further measurements; None if there
-            is none.
+        folder: Folder of the exported model; None if there is none.
     """
 
     store: Store
@@ -40,29 +44,23 @@ class Evidence:
     """Rows from which numbers were computed.
 
     Attributes:
-        title: Name of the rows, such as "RTE dev: length, words 3/3".
+        title: Name of the rows, such as "RTE dev, length: words 3/3".
         task: Full name of the task.
         ids: Id of each row.
-        wrong: Ids of the rows that most of the runs answer wrongly.
-        keys: Keys of the runs.
+        wrong: Ids of the rows that at least half of the runs answer wrongly.
+        runs: Keys of the runs.
     """
 
     title: str
     task: str
     ids: tuple[str, ...]
     wrong: tuple[str, ...]
-    keys: tuple[str, ...]
+    runs: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """Row of a table in a sheet.
-
-    Attributes:
-        cells: Text of each cell; the first one names the row.
-        evidence: Name of the evidence (a key of `Part.evidence`) for the numbers; may be empty.
-        is_bad: True to mark the row as a problem.
-    """
+    """Row of a table: its cells, the name of the evidence for them, and whether it is a problem."""
 
     cells: tuple[str, ...]
     evidence: str = ""
@@ -71,7 +69,7 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Table in a sheet: its title, the names of its columns, and its rows."""
+    """Table in a sheet. The first cell of each line is its name."""
 
     title: str
     columns: tuple[str, ...]
@@ -83,7 +81,7 @@ class Part:
     """Section of a sheet.
 
     Attributes:
-        text: One or two sentences with the result.
+        text: Sentence with the result.
         basis: What the numbers are based on: rows, runs, and how intervals were computed.
         missing: A sentence per measurement that is missing, with the command that makes it.
         tables: Tables with the numbers.
@@ -94,11 +92,41 @@ class Part:
 
     text: str = ""
     basis: str = ""
-    missing: tuple[str, ...] = ()
+    missing: Sequence[str] = ()
     tables: Sequence[Table] = ()
     figures: Sequence[Figure] = ()
     evidence: Mapping[str, Evidence] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+def subjects_of(
+    store: Store, name: str, within: Within = ANYWHERE, *, folder: Path | None = None
+) -> Iterator[Subject]:
+    """Yield the system or run with this name on each leaderboard that contains it."""
+    for board, (entry,), tasks in find_rows(store, [name], within, select=select_entry_or_run):
+        stored = StoredPredictions(store)
+        yield Subject(
+            store=store, stored=stored, board=board, entry=entry, tasks=tasks, folder=folder
+        )
+
+
+def evidence_of(subject: Subject, task: str, split: str) -> Evidence | None:
+    """Return all rows of a split as evidence; None if they cannot be read."""
+    results = [subject.stored.result(run.key) for run in subject.entry.cells[task].runs]
+    try:
+        predicted = predicted_split(subject.stored, find_task(task), split, results)
+    except (UnreadableError, BenchError):
+        return None
+    judge = answer_type(predicted.task).is_right
+    rows = zip(predicted.examples, *predicted.one, strict=True)
+    shares = {row.id: fmean(judge(each, row) for each in found) for row, *found in rows}
+    return Evidence(
+        title=split_title(task, split),
+        task=task,
+        ids=tuple(shares),
+        wrong=tuple(name for name, share in shares.items() if share <= 0.5),
+        runs=tuple(result.job.key for result in results),
+    )
 
 
 def parts_of(subject: Subject) -> Iterator[tuple[str, Part]]:

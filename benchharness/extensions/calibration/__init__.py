@@ -15,4 +15,6 @@ EXTENSION = Extension(
     },
     calls={"calibration": "python:calibration"},
     plots={"calibration": "figures:CALIBRATION"},
+    guards={"calibration": "guard:calibration", "coverage": "guard:coverage"},
+    sheets={"Calibration": "sheet:part"},
 )

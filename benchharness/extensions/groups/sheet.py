@@ -36,13 +36,14 @@ def part(subject: Subject) -> Part:
     said = "No group is significantly worse than the other rows."
     if worse:
         said = f"Significantly worse than the other rows: {', '.join(worse)}."
+    extremes = [f"{each.title}, {s}" for each, grouping in known for s in sentences(grouping)]
     rows = ", ".join(
         f"{each.title} {counted(each.rows, 'row')}, {counted(each.seeds, 'seed')}"
         for each in found
         if each.groupings
     )
     return Part(
-        text=said if known else "",
+        text=" ".join((said, *extremes)) if known else "",
         basis=f"{rows}. Intervals are over rows and seeds. {' '.join(legend(DEFAULTS.points))}"
         if known
         else "",
@@ -70,13 +71,13 @@ def _evidence(found: Found, grouping: Grouping, group: Group) -> Evidence:
         task=found.task,
         ids=ids_of(found, group.places),
         wrong=ids_of(found, [place for place in group.places if found.wrong[place]]),
-        keys=found.keys,
+        runs=found.keys,
     )
 
 
 def _table(found: Found, grouping: Grouping) -> Table:
     return Table(
-        title=f"{found.title} by {grouping.spec}: {' '.join(sentences(grouping))}",
+        title=f"{found.title} by {grouping.spec}",
         columns=COLUMNS,
         lines=tuple(
             Line(

@@ -55,6 +55,7 @@ class Card:
         flags: Warnings about the scores.
         notes: Sentences about limitations of the folder.
         facts: Facts of extensions about the run, such as how often it was reproduced.
+        sheet: Sections of the run's sheet, such as its calibration, as Markdown.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Card:
     flags: Sequence[str] = ()
     notes: Sequence[str] = ()
     facts: Sequence[str] = ()
+    sheet: Sequence[str] = ()
 
     @property
     def on_hub(self) -> str:
@@ -136,6 +138,7 @@ def card_text(card: Card) -> str:
         *_usage(card),
         "## Scores",
         *_scores(card),
+        *(["## Sheet", *card.sheet] if card.sheet else ()),
         *(["## Smaller and faster files", *_checks(card.checks)] if card.checks else ()),
         "## Training",
         *_recipe(card),
