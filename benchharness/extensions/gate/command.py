@@ -23,6 +23,8 @@ from benchharness.extensions.gate.gate import (
     read_baseline,
     run_gate,
 )
+from benchharness.extensions.gate.guards import COLUMNS as GUARDS
+from benchharness.extensions.gate.guards import Guard, below_minimum
 from benchharness.extensions.gate.judge import Verdict, detectable_drop
 from benchharness.extensions.gate.sample import Baseline, Sample
 from benchharness.extensions.gate.verdict_text import (
@@ -94,6 +96,9 @@ def _show(verdict: Verdict, *, as_json: bool) -> None:
     if rows:
         print_table(rows, COLUMNS, "")
         typer.echo("\n".join(explanations(verdict)))
+    if verdict.guards:
+        lines = [dict(zip(GUARDS, each.cells, strict=True)) for each in verdict.guards]
+        print_table(lines, GUARDS, "")
     for task in verdict.worse:
         heading, *lines = (visible(line) for line in flip_lines(task))
         typer.echo("\n  ".join([heading, *lines]))
@@ -143,7 +148,7 @@ def _unwritable(path: Path, error: OSError) -> BenchError:
 
 
 @with_options()
-def write_baseline(
+def write_baseline(  # noqa: PLR0913  (its options)
     *,
     model: str = option(
         ...,
@@ -155,6 +160,12 @@ def write_baseline(
         None, "Use only runs that were made with --limit N.", least=1, metavar="N"
     ),
     out: str = option(BASELINE, "Baseline file to write.", metavar="FILE"),
+    guard: list[str] = option(
+        [],
+        "Also guard a number besides the score: calibration, coverage=0.95, worst-group=GROUPS or "
+        "recall=LABEL; with a minimum, as in 'recall=LABEL>=0.8' (repeatable).",
+        metavar="GUARD",
+    ),
     allow_weak: bool = option(
         False,
         "Include tasks with a single seed or with runs that learned nothing; "
@@ -167,6 +178,8 @@ def write_baseline(
     All stored seeds are used. Checks against ten seeds are about twice as sensitive as against
     three.
     """
+    for each in guard:
+        Guard.parse(each)
     with chosen.open() as store:
         found = find_rows(store, (model,), chosen.within)
         # Each suite must have one leaderboard: the one with this limit, or the only one.
@@ -185,11 +198,12 @@ def write_baseline(
                 f"{model} has runs on {there}. Run all tasks with "
                 f"{'the same limit' if limit is None else f'--limit {limit}'} first."
             )
-        made = _make(store, fit, model)
+        made = _make(store, fit, model, guard)
     unfit = [
-        f"{distinct_title(task)}: {sample.unfit}"
+        f"{distinct_title(task)}: {reason}"
         for task, sample in made.tasks.items()
-        if sample.unfit
+        for reason in (sample.unfit, *below_minimum(sample.guards))
+        if reason
     ]
     if unfit and not allow_weak:
         raise BenchError(
@@ -206,7 +220,7 @@ def write_baseline(
     typer.echo(visible(f"baseline: {out}"), err=chosen.as_json)
 
 
-def _make(store: Store, chosen: list[Rows], model: str) -> Baseline:
+def _make(store: Store, chosen: list[Rows], model: str, guards: list[str]) -> Baseline:
     samples = Samples(store)
     runs = {
         task: rows.entries[0].cells[task].runs
@@ -228,7 +242,7 @@ def _make(store: Store, chosen: list[Rows], model: str) -> Baseline:
             for name in ("code", "versions", "machine")
             if name in first.provenance
         },
-        tasks={task: s for task, found in runs.items() if (s := samples.of(task, found))},
+        tasks={task: s for task, found in runs.items() if (s := samples.of(task, found, guards))},
     )
 
 
