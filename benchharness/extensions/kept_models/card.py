@@ -56,6 +56,7 @@ class Card:
         notes: Sentences about limitations of the folder.
         facts: Facts of extensions about the run, such as how often it was reproduced.
         sheet: Sections of the run's sheet, such as its calibration, as Markdown.
+        temperature: Temperature by which the logits are divided; None without calibration.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Card:
     notes: Sequence[str] = ()
     facts: Sequence[str] = ()
     sheet: Sequence[str] = ()
+    temperature: float | None = None
 
     @property
     def on_hub(self) -> str:
@@ -106,7 +108,9 @@ def card_of(folder: Path, data: str) -> Card:
     told = json.loads((folder / TAKEN).read_text(encoding="utf-8"))
     job = Job.from_json(told["job"])
     plugins_for(job, kept=True)
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     return Card(
+        temperature=config.get("calibration", {}).get("temperature"),
         name=folder.name,
         job=job,
         task=find_task(told["task"]),
@@ -438,6 +442,12 @@ def _checks(checks: Sequence[Check]) -> Iterator[str]:
 
 def _recipe(card: Card) -> Iterator[str]:
     job = card.job
+    if card.temperature is not None:
+        yield (
+            "Its probabilities are calibrated: the logits are divided by the temperature "
+            f"{card.temperature:.4f}, which was fitted on a tenth of train. The division is in the "
+            "weights of the output layer."
+        )
     changed = " with changes" if job.overridden else ""
     weights = f"in {job.precision}, from the weights `{job.weights}`"
     yield f"It was trained with the recipe {visible(job.recipe)}{changed}, {weights}."
