@@ -3,19 +3,15 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from benchharness.discovery import member, places
-from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import Board, select_entry_or_run
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.report.plots import Figure
 from benchharness.leaderboard.store.store import Store
 from benchharness.stored import ANYWHERE, Within, find_rows
-from benchharness.stored.predictions import StoredPredictions, UnreadableError, predicted_split
-from benchharness.tasks.answers import answer_type
-from benchharness.tasks.suites import find_task, split_title
+from benchharness.stored.predictions import StoredPredictions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +82,8 @@ class Part:
         missing: A sentence per measurement that is missing, with the command that makes it.
         tables: Tables with the numbers.
         figures: Plots.
-        evidence: Rows to which the lines of tables refer, keyed by name.
+        evidence: Rows to which the lines of tables refer, keyed by name. A line may also refer to
+            all rows of a task by the task's name.
         facts: The numbers as JSON data.
     """
 
@@ -108,25 +105,6 @@ def subjects_of(
         yield Subject(
             store=store, stored=stored, board=board, entry=entry, tasks=tasks, folder=folder
         )
-
-
-def evidence_of(subject: Subject, task: str, split: str) -> Evidence | None:
-    """Return all rows of a split as evidence; None if they cannot be read."""
-    results = [subject.stored.result(run.key) for run in subject.entry.cells[task].runs]
-    try:
-        predicted = predicted_split(subject.stored, find_task(task), split, results)
-    except (UnreadableError, BenchError):
-        return None
-    judge = answer_type(predicted.task).is_right
-    rows = zip(predicted.examples, *predicted.one, strict=True)
-    shares = {row.id: fmean(judge(each, row) for each in found) for row, *found in rows}
-    return Evidence(
-        title=split_title(task, split),
-        task=task,
-        ids=tuple(shares),
-        wrong=tuple(name for name, share in shares.items() if share <= 0.5),
-        runs=tuple(result.job.key for result in results),
-    )
 
 
 def parts_of(subject: Subject) -> Iterator[tuple[str, Part]]:

@@ -15,7 +15,7 @@ from benchharness.leaderboard.boards.cell import marked, shown
 from benchharness.leaderboard.report.plots import NamedEntry
 from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.text import counted
-from benchharness.stored.sheet import Evidence, Line, Part, Subject, Table, evidence_of
+from benchharness.stored.sheet import Line, Part, Subject, Table
 
 _SHOWN = ("accuracy", "confidence", "ece", "ece_if_calibrated", "rms_error", "nll", "brier", "aurc")
 
@@ -37,8 +37,6 @@ def part(subject: Subject) -> Part:
         subject.entry.runs,
         NamedEntry(id="s", name=subject.entry.name, entry=subject.entry),
     )
-    found = {each.title: evidence_of(subject, each.task, each.split) for each in known}
-    evidence: dict[str, Evidence] = {name: rows for name, rows in found.items() if rows}
     sizes = (f"{e.title} {counted(e.rows, 'row')}, {counted(e.seeds, 'seed')}" for e in known)
     return Part(
         text=" ".join(map(_sentence, known)),
@@ -47,7 +45,6 @@ def part(subject: Subject) -> Part:
         missing=missing,
         tables=[table for each in known for table in _tables(each)],
         figures=calibration_figures([named], {runs[0].key: by_task}),
-        evidence=evidence,
         facts={f"{each.task}:{each.split}": to_json(each) for each in every},
     )
 
@@ -75,7 +72,7 @@ def _tables(each: Calibration) -> Iterator[Table]:
                 marked(_text(name, each.measures[name].value), each.flags),
                 _ends(name, each.measures[name].interval),
             ),
-            evidence=each.title,
+            evidence=each.task,
         )
         for name in _SHOWN
     )
@@ -89,7 +86,7 @@ def _tables(each: Calibration) -> Iterator[Table]:
                 _ends("accuracy", p.interval),
                 f"{p.confidence:.4f}",
             ),
-            evidence=each.title,
+            evidence=each.task,
         )
         for p in each.curve
     )

@@ -162,7 +162,7 @@ def _by_value(spec: str, rows: Rows, values: Sequence[Any]) -> Groups:
 def _by_condition(rows: Rows, subject: str, operation: str, value: str) -> Groups:
     values = _subject(rows, subject)
     if operation in _ORDERS:
-        bound = _number(value, f"--groups compares {subject} with {value!r}")
+        bound = _number(value, f"--groups compares {subject} with {value!r}", BenchError)
         compare = _ORDERS[operation]
         texts = zip(rows.examples, values, strict=True)
         numbers = [_cell(text, example, subject, rows) for example, text in texts]
@@ -205,14 +205,14 @@ def _text(example: Example) -> str:
 
 def _cell(value: Any, example: Example, subject: str, rows: Rows) -> float | None:
     place = f"row {example.id!r} of {rows.title} has {value!r} in {subject!r}"
-    return None if value is None else _number(value, place)
+    return None if value is None else _number(value, place, DataError)
 
 
-def _number(value: Any, place: str) -> float:
+def _number(value: Any, place: str, error: type[BenchError]) -> float:
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise DataError(
+        raise error(
             f"{place}, which is not a number: compare it with '=' or 'contains' instead."
         ) from None
 

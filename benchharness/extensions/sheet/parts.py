@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 from benchharness.errors import BenchError
@@ -14,8 +14,14 @@ from benchharness.leaderboard.result import Result, truncated_words
 from benchharness.leaderboard.statistics import Interval
 from benchharness.splits import ChangedRowsError
 from benchharness.stored import facts_of
-from benchharness.stored.predictions import add_uncertainty, splits_of
-from benchharness.stored.sheet import Evidence, Line, Part, Subject, Table, evidence_of, parts_of
+from benchharness.stored.predictions import (
+    UnreadableError,
+    add_uncertainty,
+    predicted_split,
+    splits_of,
+)
+from benchharness.stored.sheet import Evidence, Line, Part, Subject, Table, parts_of
+from benchharness.tasks.answers import answer_type
 from benchharness.tasks.suites import distinct_title, find_task, split_title
 
 ORDER = (
@@ -63,6 +69,25 @@ def _evidence(subject: Subject) -> dict[str, Evidence]:
         if rows := evidence_of(subject, task, split):
             found[task] = rows
     return found
+
+
+def evidence_of(subject: Subject, task: str, split: str) -> Evidence | None:
+    """Return all rows of a split as evidence; None if they cannot be read."""
+    results = [subject.stored.result(run.key) for run in subject.entry.cells[task].runs]
+    try:
+        predicted = predicted_split(subject.stored, find_task(task), split, results)
+    except (UnreadableError, BenchError):
+        return None
+    judge = answer_type(predicted.task).is_right
+    rows = zip(predicted.examples, *predicted.one, strict=True)
+    shares = {row.id: fmean(judge(each, row) for each in found) for row, *found in rows}
+    return Evidence(
+        title=split_title(task, split),
+        task=task,
+        ids=tuple(shares),
+        wrong=tuple(name for name, share in shares.items() if share <= 0.5),
+        runs=tuple(result.job.key for result in results),
+    )
 
 
 def _ends(interval: Interval | None) -> str:
