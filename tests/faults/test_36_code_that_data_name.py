@@ -231,6 +231,8 @@ WORDS: dict[str, list[tuple[str, ...]]] = {
     **of_extensions(
         {
             "calibration": {"calibration": [("calibration", "one", *DB)]},
+            "groups": {"groups": [("groups", "one", *DB)]},
+            "sheet": {"sheet": [("sheet", "one", *DB)]},
             "paper": {
                 "paper": [("paper", "--model", "tiny", "--against", "minilm", "--dry-run", *DB)]
             },

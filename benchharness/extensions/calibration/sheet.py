@@ -1,6 +1,7 @@
 """Section of a sheet: the calibration of each task, and the curve of coverage and accuracy."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from benchharness.extensions.calibration.calibrate import (
     IN_PERCENT,
@@ -12,7 +13,7 @@ from benchharness.extensions.calibration.calibrate import (
 from benchharness.extensions.calibration.command import to_json
 from benchharness.extensions.calibration.figures import calibration_figures
 from benchharness.leaderboard.boards.cell import marked, shown
-from benchharness.leaderboard.report.plots import NamedEntry
+from benchharness.leaderboard.report.plots import Figure, NamedEntry
 from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.text import counted
 from benchharness.stored.sheet import Line, Part, Subject, Table
@@ -44,9 +45,18 @@ def part(subject: Subject) -> Part:
         "seeds. An ECE near that of a calibrated model is no sign of a problem.",
         missing=missing,
         tables=[table for each in known for table in _tables(each)],
-        figures=calibration_figures([named], {runs[0].key: by_task}),
+        figures=[*map(_unlinked, calibration_figures([named], {runs[0].key: by_task}))],
         facts={f"{each.task}:{each.split}": to_json(each) for each in every},
     )
+
+
+def _unlinked(figure: Figure) -> Figure:
+    """Return a figure without the links to sections about runs, which only the report has."""
+    marks = tuple(replace(mark, href="", entry="") for mark in figure.marks)
+    table = figure.table
+    if table is not None:
+        table = replace(table, rows=tuple(replace(row, href="") for row in table.rows))
+    return replace(figure, marks=marks, table=table)
 
 
 def _sentence(each: Calibration) -> str:

@@ -7,10 +7,11 @@ from typing import Any
 
 from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.boards.cell import Cell, marked, shown
+from benchharness.leaderboard.boards.cell import Cell, marked, note_lines, shown
 from benchharness.leaderboard.boards.reproduction import made_by, reproductions
 from benchharness.leaderboard.job import shown_source
 from benchharness.leaderboard.result import Result, truncated_words
+from benchharness.leaderboard.sharing import shared_outcome
 from benchharness.leaderboard.statistics import Interval
 from benchharness.splits import ChangedRowsError
 from benchharness.stored import facts_of
@@ -134,8 +135,9 @@ def score(subject: Subject) -> Part:
         for task in subject.tasks
         if task not in evidence
     ]
+    noted = note_lines((distinct_title(task), cell.notes) for task, cell in _cells(subject))
     return Part(
-        text=f"{', '.join(scores)}.",
+        text=" ".join((f"{', '.join(scores)}.", *noted)),
         basis="Medians over seeds. Intervals are 95 %, over rows and seeds.",
         missing=missing,
         tables=tables,
@@ -180,7 +182,14 @@ def _published(found: Any) -> Table:
 
 def _results(subject: Subject) -> Iterator[tuple[str, list[Result]]]:
     for task, cell in _cells(subject):
-        yield task, [subject.stored.result(run.key) for run in cell.runs]
+        yield task, [shared(subject.stored.result(run.key)) for run in cell.runs]
+
+
+def shared(result: Result) -> Result:
+    """Return a result without paths of this machine."""
+    found = shared_outcome(result)
+    assert isinstance(found, Result), "a result stays a result"
+    return found
 
 
 def speed(subject: Subject) -> Part:
@@ -267,7 +276,7 @@ def data(subject: Subject) -> Part:
                 more,
             )
             lines.append(Line(cells=cells, evidence=task))
-        missing += _unreadable(subject, task, result)
+        missing += _unreadable(subject, task)
     label = subject.board.data_label
     columns = ("rows", "number", "fingerprint", "notes")
     return Part(
@@ -288,8 +297,9 @@ _COUNTS = {
 }
 
 
-def _unreadable(subject: Subject, task: str, result: Result) -> Iterator[str]:
+def _unreadable(subject: Subject, task: str) -> Iterator[str]:
     """Yield a sentence if the rows of a task have changed or cannot be read any more."""
+    result = subject.stored.result(subject.entry.cells[task].runs[0].key)
     try:
         subject.stored.rows(result.job, f"{task}:{splits_of(find_task(task), 'dev')[0]}")
     except ChangedRowsError as error:
