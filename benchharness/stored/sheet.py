@@ -1,7 +1,7 @@
 """Sections of a sheet, the page about one system; extensions write them (`Extension.sheets`)."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -100,10 +100,15 @@ def subjects_of(
     store: Store, name: str, within: Within = ANYWHERE, *, folder: Path | None = None
 ) -> Iterator[Subject]:
     """Yield the system or run with this name on each leaderboard that contains it."""
-    for board, (entry,), tasks in find_rows(store, [name], within, select=select_entry_or_run):
-        stored = StoredPredictions(store)
+    for board, (whole,), tasks in find_rows(store, [name], within, select=select_entry_or_run):
+        cells = {task: whole.cells[task] for task in tasks}
         yield Subject(
-            store=store, stored=stored, board=board, entry=entry, tasks=tasks, folder=folder
+            store=store,
+            stored=StoredPredictions(store),
+            board=board,
+            entry=replace(whole, cells=cells, failures=(), score=None, rank=None),
+            tasks=tasks,
+            folder=folder,
         )
 
 

@@ -13,7 +13,7 @@ from benchharness.tasks.suites import distinct_title
 
 _HERE = Path(__file__).parent
 _STYLES = ("style.css", "plots.css", "sheet.css")
-_NUMBER = re.compile(r"[-+–<]?[\d.,:]+( ?%| s| MB)?[*!]?( to -?[\d.]+)?|–")
+_NUMBER = re.compile(r"[-+–<]?[\d.,:]+(e-\d+)?( ?%| s| MB)?[*!]?( to -?[\d.]+)?|–")
 
 MOST_IDS = 100
 """Largest number of wrong rows whose ids a page lists per group; the JSON data have all."""

@@ -331,7 +331,7 @@ def recipe(subject: Subject) -> Part:
             "settings": {name: each.value for name, each in job.settings.items()},
         }
     return Part(
-        text=f"Weights {next(iter(facts.values()))['weights']}.",
+        text=f"Weights {next(iter(facts.values()))['weights'][:24]}.",
         basis="Jobs are described completely by these values and the fingerprints of the data.",
         tables=tables,
         facts=facts,
