@@ -9,7 +9,7 @@ from benchharness.encoder import Encoder
 from benchharness.errors import BenchError
 from benchharness.extensions.calibration.hyperparameters import TEMPERATURE
 from benchharness.extensions.calibration.measures import Array
-from benchharness.extensions.calibration.temperature import fit_temperature
+from benchharness.extensions.calibration.temperature import Flags, fit_temperature
 from benchharness.heads import Head
 from benchharness.tasks.examples import Example, Prediction
 from benchharness.tasks.read import SplitRows, hold_out
@@ -84,12 +84,13 @@ class Calibrate(Technique):
         if self.held is None:
             return False
         (setup,), rows = prepared.setups, self.held.examples
+        network: Any = setup.network
         features = prepared.features[self._name(prepared)]
-        logits = predict(setup.network, features, self.work.compute, self.work.report)
+        logits = predict(network, features, self.work.compute, self.work.report)
         predictions = setup.head.decode(logits, features, rows, setup.task)
         self.temperature = fit_temperature(*judged_rows(setup.task, predictions, rows))
-        self.network = setup.network
-        self.hook = setup.network.register_forward_hook(
+        self.layer: Any = network.classifier.output
+        self.hook: Any = network.register_forward_hook(
             lambda _module, _inputs, output: output / self.temperature
         )
         facts = {"temperature": self.temperature, "rows": len(rows), "share": SHARE}
@@ -102,21 +103,20 @@ class Calibrate(Technique):
         if self.held is None:
             return
         self.hook.remove()
-        layer = self.network.classifier.output
-        for weight in (layer.weight, layer.bias):
+        for weight in (self.layer.weight, self.layer.bias):
             if weight is not None:
                 weight.data.div_(self.temperature)
 
 
 def judged_rows(
     task: Any, predictions: Sequence[Prediction], examples: Sequence[Example]
-) -> tuple[list[Array], list[Array]]:
+) -> tuple[list[Array], list[Flags]]:
     """Return the probabilities of the answers to each row, and which of them are right.
 
     Each label of a task with several labels is a row of its own, with the answers "yes" and "no".
     """
     chances: list[Array] = []
-    gold: list[Array] = []
+    gold: list[Flags] = []
     pairs: Any = zip(predictions, examples, strict=True)
     for prediction, example in pairs:
         scores = np.array(prediction.scores, dtype=np.float64)

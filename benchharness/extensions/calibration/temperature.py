@@ -7,6 +7,7 @@ is highest. The order of the answers does not change, so neither does the accura
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import scipy  # its submodules are loaded on first use
 
 from benchharness.errors import DataError
@@ -19,7 +20,10 @@ _TINY = 1e-30
 """Probability that replaces 0, whose logarithm is not finite."""
 
 
-def fit_temperature(chances: Sequence[Array], gold: Sequence[Array]) -> float:
+Flags = npt.NDArray[np.bool_]
+
+
+def fit_temperature(chances: Sequence[Array], gold: Sequence[Flags]) -> float:
     """Return the temperature with which the likelihood of the gold answers is highest.
 
     If all answers are right, no temperature is the best one, and the result is 1.

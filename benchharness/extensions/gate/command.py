@@ -97,8 +97,8 @@ def _show(verdict: Verdict, *, as_json: bool) -> None:
         print_table(rows, COLUMNS, "")
         typer.echo("\n".join(explanations(verdict)))
     if verdict.guards:
-        lines = [dict(zip(GUARDS, each.cells, strict=True)) for each in verdict.guards]
-        print_table(lines, GUARDS, "")
+        found = [dict(zip(GUARDS, each.cells, strict=True)) for each in verdict.guards]
+        print_table(found, GUARDS, "")
     for task in verdict.worse:
         heading, *lines = (visible(line) for line in flip_lines(task))
         typer.echo("\n  ".join([heading, *lines]))

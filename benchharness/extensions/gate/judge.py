@@ -297,7 +297,7 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
     found = {task: _compared(before[task], sample) for task, sample in now.items()}
     pairs = {task: pair for task, pair in found.items() if pair is not None}
     # One example changes the score by 1 / examples. A smaller standard deviation is not assumed.
-    chances = (drop_p_values(b.scores, n.scores, 1 / b.examples) for b, n in pairs.values())
+    chances = [float(drop_p_values(b.scores, n.scores, 1 / b.examples)) for b, n in pairs.values()]
     guards = [
         (task, guard, (old, new))
         for task, (old, new) in pairs.items()
@@ -305,8 +305,8 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
         if guard in new.guards
     ]
     tested = [each for each in guards if Guard.parse(each[1]).minimum is None]
-    chances = (*chances, *(_guard_p_value(guard, pair) for _, guard, pair in tested))
-    corrected = holm(list(map(float, chances)))
+    chances += [_guard_p_value(guard, pair) for _, guard, pair in tested]
+    corrected = holm(chances)
     # Holm's threshold for the smallest p-value: a drop with a p-value below it fails the task
     # regardless of other tasks.
     share = alpha / max(1, len(chances))

@@ -42,11 +42,10 @@ def part(subject: Subject) -> Part:
         for each in found
         if each.groupings
     )
+    basis = (*extremes, f"{rows}. Intervals are over rows and seeds.", *legend(DEFAULTS.points))
     return Part(
-        text=" ".join((said, *extremes)) if known else "",
-        basis=f"{rows}. Intervals are over rows and seeds. {' '.join(legend(DEFAULTS.points))}"
-        if known
-        else "",
+        text=said if known else "",
+        basis=" ".join(basis) if known else "",
         missing=(
             *missing,
             "groups by a column or a condition of your own: `bench groups SYSTEM --groups COLUMN`",

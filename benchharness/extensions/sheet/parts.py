@@ -128,7 +128,7 @@ def score(subject: Subject) -> Part:
         f"{line.cells[0]} {line.cells[1]}{f' ({line.cells[2]})' if line.cells[2] else ''}"
         for line in lines
     ]
-    missing = [each["reason"] for each in facts.values() if each["reason"]]
+    missing = [str(each["reason"]) for each in facts.values() if each["reason"]]
     missing += [] if published else [_unpublished(subject)]
     missing += [
         f"the rows of {distinct_title(task)} cannot be read, so its numbers link to no rows"
@@ -256,7 +256,8 @@ def proof(subject: Subject) -> Part:
 
 def data(subject: Subject) -> Part:
     """Return the section about the rows: source, numbers, fingerprints, truncation, problems."""
-    lines, facts, missing = [], {}, []
+    lines, facts = [], {}
+    missing: list[str] = []
     for task, results in _results(subject):
         result = results[0]
         found = result.provenance.get("data")
