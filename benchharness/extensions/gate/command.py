@@ -182,23 +182,40 @@ def write_baseline(  # noqa: PLR0913  (its options)
         Guard.parse(each)
     with chosen.open() as store:
         found = find_rows(store, (model,), chosen.within)
-        # Each suite must have one leaderboard: the one with this limit, or the only one.
-        fit = [rows for rows in found if limit is None or rows.board.limit == limit]
-        suites = [rows.board.suite for rows in fit]
-        doubled = [rows.board.data_label for rows in fit if suites.count(rows.board.suite) > 1]
-        if doubled:
-            raise BenchError(
-                f"{model} has runs on {' and on '.join(doubled)}. Choose one with --limit or "
-                "--data."
-            )
-        if not fit or len({(rows.board.data, rows.board.limit) for rows in fit}) > 1:
-            there = " and on ".join(rows.board.data_label for rows in found)
-            raise BenchError(
-                "all runs of a baseline must have the same --data and --limit, but "
-                f"{model} has runs on {there}. Run all tasks with "
-                f"{'the same limit' if limit is None else f'--limit {limit}'} first."
-            )
+        fit = _fitting(found, model, limit)
         made = _make(store, fit, model, guard)
+    _check_fit(made, allow_weak=allow_weak)
+    with (
+        writing(f"the baseline {out}", "Choose another file with --out."),
+        whole_file(Path(out)) as file,
+    ):
+        file.write(made.to_text().encode())
+    _show_baseline(made, as_json=chosen.as_json)
+    typer.echo(visible(f"baseline: {out}"), err=chosen.as_json)
+
+
+def _fitting(found: list[Rows], model: str, limit: int | None) -> list[Rows]:
+    """Return the rows of the leaderboards with this limit; raise BenchError if they differ."""
+    # Each suite must have one leaderboard: the one with this limit, or the only one.
+    fit = [rows for rows in found if limit is None or rows.board.limit == limit]
+    suites = [rows.board.suite for rows in fit]
+    doubled = [rows.board.data_label for rows in fit if suites.count(rows.board.suite) > 1]
+    if doubled:
+        raise BenchError(
+            f"{model} has runs on {' and on '.join(doubled)}. Choose one with --limit or --data."
+        )
+    if not fit or len({(rows.board.data, rows.board.limit) for rows in fit}) > 1:
+        there = " and on ".join(rows.board.data_label for rows in found)
+        raise BenchError(
+            "all runs of a baseline must have the same --data and --limit, but "
+            f"{model} has runs on {there}. Run all tasks with "
+            f"{'the same limit' if limit is None else f'--limit {limit}'} first."
+        )
+    return fit
+
+
+def _check_fit(made: Baseline, *, allow_weak: bool) -> None:
+    """Raise BenchError if some runs of a baseline are unfit for it, unless this is allowed."""
     unfit = [
         f"{distinct_title(task)}: {reason}"
         for task, sample in made.tasks.items()
@@ -211,13 +228,6 @@ def write_baseline(  # noqa: PLR0913  (its options)
             f"({'; '.join(unfit)}). Run more seeds, select other tasks with --task, or accept "
             "these runs with --allow-weak."
         )
-    with (
-        writing(f"the baseline {out}", "Choose another file with --out."),
-        whole_file(Path(out)) as file,
-    ):
-        file.write(made.to_text().encode())
-    _show_baseline(made, as_json=chosen.as_json)
-    typer.echo(visible(f"baseline: {out}"), err=chosen.as_json)
 
 
 def _make(store: Store, chosen: list[Rows], model: str, guards: list[str]) -> Baseline:

@@ -298,12 +298,7 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
     pairs = {task: pair for task, pair in found.items() if pair is not None}
     # One example changes the score by 1 / examples. A smaller standard deviation is not assumed.
     chances = [float(drop_p_values(b.scores, n.scores, 1 / b.examples)) for b, n in pairs.values()]
-    guards = [
-        (task, guard, (old, new))
-        for task, (old, new) in pairs.items()
-        for guard in old.guards
-        if guard in new.guards
-    ]
+    guards = _guards_of(pairs)
     tested = [each for each in guards if Guard.parse(each[1]).minimum is None]
     chances += [_guard_p_value(guard, pair) for _, guard, pair in tested]
     corrected = holm(chances)
@@ -325,6 +320,7 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
         for (task, (old, new)), p_value in zip(pairs.items(), corrected, strict=False)
     )
     of_guards = dict(zip((each[:2] for each in tested), corrected[len(pairs) :], strict=True))
+    judged = (_judge_guard(each, of_guards.get(each[:2]), alpha, share) for each in guards)
     collapses = count_collapses({task: before[task] for task in now}, now, seeds, alpha)
     lost = [
         Unjudged(task=task, reason="all of its new runs collapsed", exit_code=NOT_COMPARED)
@@ -340,8 +336,22 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
         unjudged=(*unjudged, *lost),
         notes=(*notes, *blind, *collapses.lines),
         may_change=may_change,
-        guards=tuple(_judge_guard(each, of_guards.get(each[:2]), alpha, share) for each in guards),
+        guards=tuple(judged),
     )
+
+
+_Guarded = tuple[str, str, tuple[Sample, Sample]]
+"""Name of a task, a guard, and the old and the new runs of the task."""
+
+
+def _guards_of(pairs: Mapping[str, tuple[Sample, Sample]]) -> list[_Guarded]:
+    """Return the guards that both the old and the new runs have."""
+    return [
+        (task, guard, (old, new))
+        for task, (old, new) in pairs.items()
+        for guard in old.guards
+        if guard in new.guards
+    ]
 
 
 def _guard_p_value(guard: str, pair: tuple[Sample, Sample]) -> float:
@@ -350,7 +360,7 @@ def _guard_p_value(guard: str, pair: tuple[Sample, Sample]) -> float:
 
 
 def _judge_guard(
-    found: tuple[str, str, tuple[Sample, Sample]], p_value: float | None, alpha: float, share: float
+    found: _Guarded, p_value: float | None, alpha: float, share: float
 ) -> GuardVerdict:
     """Return the verdict on a guard; without a p-value, its mean is compared with its minimum."""
     task, guard, (old, new) = found

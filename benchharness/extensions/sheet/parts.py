@@ -312,9 +312,10 @@ def _unreadable(subject: Subject, task: str) -> Iterator[str]:
 
 def recipe(subject: Subject) -> Part:
     """Return the section about the recipe: each setting with its source."""
-    tables, facts = [], {}
+    tables, facts, weights = [], {}, ""
     for task, results in _results(subject):
         job = results[0].job
+        weights = job.weights
         tables.append(
             Table(
                 title=f"{distinct_title(task)}: recipe {job.recipe_label}, {job.precision}, seeds "
@@ -332,7 +333,7 @@ def recipe(subject: Subject) -> Part:
             "settings": {name: each.value for name, each in job.settings.items()},
         }
     return Part(
-        text=f"Weights {next(iter(facts.values()))['weights'][:24]}.",
+        text=f"Weights {weights[:24]}.",
         basis="Jobs are described completely by these values and the fingerprints of the data.",
         tables=tables,
         facts=facts,
