@@ -27,15 +27,18 @@ def part(subject: Subject) -> Part:
         for each in found
         if not each.reason and not each.groupings
     ]
-    worse = [
-        f"{group.name} of {each.title}"
+    differ = [
+        (f"{group.name} of {each.title}", group.gap < 0)
         for each, grouping in known
         for group in grouping.groups
-        if group.differs and group.gap < 0
+        if group.differs
     ]
-    said = "No group is significantly worse than the other rows."
-    if worse:
-        said = f"Significantly worse than the other rows: {', '.join(worse)}."
+    said = " ".join(
+        f"Significantly {word} than the other rows: {', '.join(names)}."
+        for word, is_worse in (("worse", True), ("better", False))
+        if (names := [name for name, sign in differ if sign is is_worse])
+    )
+    said = said or "No group differs significantly from the other rows."
     extremes = [f"{each.title}, {s}" for each, grouping in known for s in sentences(grouping)]
     rows = ", ".join(
         f"{each.title} {counted(each.rows, 'row')}, {counted(each.seeds, 'seed')}"

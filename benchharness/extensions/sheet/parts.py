@@ -107,7 +107,7 @@ def score(subject: Subject) -> Part:
             distinct_title(task),
             cell.text,
             _ends(ends),
-            " ".join(f"{run.seed}: {shown(value)}" for run, value in _by_seed(cell)),
+            ", ".join(f"{run.seed}: {shown(value)}" for run, value in _by_seed(cell)),
         )
         rows = task if task in evidence else ""
         lines.append(Line(cells=cells, evidence=rows, is_bad=bool(cell.notes)))
