@@ -257,6 +257,9 @@ def _make(store: Store, chosen: list[Rows], model: str, guards: list[str]) -> Ba
 
 
 def _show_baseline(made: Baseline, *, as_json: bool) -> None:
+    # Holm's correction covers the guards too, except for those with a minimum.
+    guards = [Guard.parse(name) for sample in made.tasks.values() for name in sample.guards]
+    tests = len(made.tasks) + sum(guard.minimum is None for guard in guards)
     rows: list[dict[str, Any]] = [
         {
             "task": task,
@@ -264,7 +267,7 @@ def _show_baseline(made: Baseline, *, as_json: bool) -> None:
             "spread": None if sample.spread is None else round(sample.spread * 100, 2),
             "seeds": len(sample.seeds),
             "examples": sample.examples,
-            "would see": _seen(sample, len(made.tasks)),
+            "would see": _seen(sample, tests),
             "collapsed": len(sample.collapsed),
         }
         for task, sample in made.tasks.items()
@@ -283,7 +286,7 @@ def _show_baseline(made: Baseline, *, as_json: bool) -> None:
     for task, sample in made.tasks.items():
         if weakness := sample.weakness:
             title = distinct_title(task)
-            typer.echo(f"{title} is marked as weak: {weakness}. {_sight(sample, len(rows))}.")
+            typer.echo(f"{title} is marked as weak: {weakness}. {_sight(sample, tests)}.")
 
 
 MORE_SEEDS = (3, 5, 10)
