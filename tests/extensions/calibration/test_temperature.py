@@ -55,7 +55,7 @@ def test_several_right_options_count_together():
 
 
 def test_rows_of_one_class_are_an_error_and_right_answers_need_no_temperature():
-    with pytest.raises(DataError, match="the 3 rows that were held out of train .* same answer"):
+    with pytest.raises(DataError, match=r"the 3 rows that were held out of train .* same answer"):
         fit_temperature([np.array([0.9, 0.1])] * 3, one_hot([0, 0, 0], 2))
     assert fit_temperature([np.array([0.9, 0.1]), np.array([0.4, 0.6])], one_hot([0, 1], 2)) == 1
 
