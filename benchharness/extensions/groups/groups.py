@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from benchharness.errors import BenchError
+from benchharness.errors import BenchError, ForeignCodeError
 from benchharness.extensions.groups.conditions import Groups, Rows, with_groups
 from benchharness.extensions.groups.measure import Grouping, measure
 from benchharness.leaderboard.boards.cell import Cell, score_bounds, score_names
@@ -137,7 +137,10 @@ def cell_groups(stored: StoredPredictions, cell: Cell, wanted: Wanted) -> Iterat
         except (UnreadableError, BenchError) as error:
             yield replace(plain, reason=stored.said_of(jobs[0], str(error)))
             continue
-        yield groups_of_split(predicted, jobs[0], plain, wanted)
+        try:
+            yield groups_of_split(predicted, jobs[0], plain, wanted)
+        except ForeignCodeError as error:  # the metric is a script that the user has not allowed
+            yield replace(plain, reason=stored.said_of(jobs[0], str(error)))
 
 
 def groups_of_split(
