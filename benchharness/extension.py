@@ -59,6 +59,8 @@ Table = Literal[
     "submissions",
     "sections",
     "facts",
+    "guards",
+    "sheets",
     "plots",
     "pages",
     "runners",
@@ -125,6 +127,14 @@ class Extension:
         facts: Functions that add facts to stored runs, keyed by the name of the fact in JSON. Each
             gets `(store, rows)` with RunRows, and returns a mapping from the keys of runs to JSON
             objects, whose "text" is shown to readers. Runs without such a fact are left out.
+        guards: Functions that compute a number per run which `bench check` guards in addition to
+            the score, keyed by the name in `bench check --write --guard NAME`. Each gets
+            `(predicted, job, argument)`: a `PredictedSplit` of `benchharness.leaderboard.comparing`
+            with one run, its Job, and the text after "=" in `--guard NAME=ARGUMENT`, and returns a
+            number of which higher values are better.
+        sheets: Functions that write a section of the sheet of a system (`bench sheet` and the model
+            card), keyed by its heading. Each gets a `benchharness.stored.sheet.Subject` and returns
+            a `Part` of the same module, or None to omit the section.
         plots: Objects of `benchharness.leaderboard.report.plots.section.Plot`, which add figures to
             the plots of each leaderboard in the report, keyed by a word with which the HTML ids of
             their sections end.
@@ -166,6 +176,8 @@ class Extension:
     advice: Mapping[str, str] = field(default_factory=dict)
     sections: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
+    guards: Mapping[str, str] = field(default_factory=dict)
+    sheets: Mapping[str, str] = field(default_factory=dict)
     plots: Mapping[str, str] = field(default_factory=dict)
     pages: Mapping[str, str] = field(default_factory=dict)
     recipes: str = ""

@@ -41,7 +41,7 @@ _LIMITS = {
     "extensions/reading": (1_388, 5, 0, 0, 13, 0),
     "extensions/lexglue": (147, 2, 0, 1, 3, 0),
     "extensions/curves": (1_158, 5, 0, 0, 6, 0),
-    "extensions/gate": (2_366, 7, 0, 3, 26, 0),
+    "extensions/gate": (2_718, 8, 0, 3, 29, 0),
     "extensions/ensemble": (297, 3, 0, 0, 2, 0),
     "extensions/custom_data": (9_038, 28, 0, 0, 244, 0),
     "extensions/efficiency": (827, 6, 0, 0, 17, 0),
@@ -70,8 +70,10 @@ _LIMITS = {
     "extensions/submission": (3_735, 15, 0, 2, 63, 0),
     "extensions/reproduce": (2_247, 9, 0, 0, 18, 0),
     "extensions/conll2012": (2_260, 12, 0, 1, 41, 0),
-    "extensions/calibration": (1_611, 7, 0, 0, 28, 0),
     "extensions/robustness": (1_902, 11, 0, 0, 16, 0),
+    "extensions/calibration": (2_050, 13, 0, 0, 33, 0),
+    "extensions/groups": (1_311, 7, 0, 0, 11, 0),
+    "extensions/sheet": (674, 4, 0, 0, 3, 0),
 }
 LIMITS: Mapping[str, Mapping[str, int]] = {
     part: dict(zip(FIGURES, limits, strict=True)) for part, limits in _LIMITS.items()

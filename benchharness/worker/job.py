@@ -126,6 +126,7 @@ def run_job(job: Job, report: Reporter = lambda _: None, **folders: Unpack[Folde
                     done.judge(evaluations)
                 states.save_when_due(done.state)
 
+            prepared.finish(done)
             # ---- Predict the other splits, with the final weights of the training.
             by_split = {name: setup for setup in setups for name in setup.predicted}
             for name in [name for name in by_split if name not in done.evaluations]:
@@ -176,12 +177,20 @@ class _Job(Prepared):
         predictions = setup.head.decode(logits, features, rows.examples, setup.task)
         return evaluate_split(name, rows, predictions)
 
+    def finish(self, done: "JobState") -> None:
+        """Let techniques change the trained network; all splits are then predicted again."""
+        for technique in self.techniques:
+            if technique.on_trained(self):
+                done.evaluations.clear()
+                self.provenance |= technique.provenance
+
     def write(self, done: "JobState") -> None:
         """Write the whole network, with merged adapters and the full vocabulary, if it is kept."""
         if self.writer is None:
             return
         for technique in self.techniques:
             technique.before_writing(self.network)
+            self.writer.config.update(technique.config)
         if self.vocabulary is not None:
             self.vocabulary.restore()
         run = KeptRun.of(

@@ -106,11 +106,13 @@ class Technique:
     Attributes:
         work: The job with its recipe and device.
         provenance: Facts that are added to the provenance of the job's result. They are read after
-            the call of `on_network`, which may set them.
+            the calls of `on_network` and `on_trained`, which may set them.
+        config: Values that are added to the config of the model that is written.
     """
 
     work: Work
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    config: dict[str, Any] = field(default_factory=dict)
 
     whole_vocabulary: ClassVar = False
     """True if the network needs the embeddings of all tokens, not only those of the job's texts."""
@@ -151,6 +153,10 @@ class Technique:
 
     def on_vocabulary(self, vocabulary: UsedVocabulary) -> None:
         """Adapt to the new token ids, after the vocabulary was cut (see UsedVocabulary)."""
+
+    def on_trained(self, prepared: Prepared) -> bool:
+        """Change the trained network; return whether splits must be predicted again."""
+        return False
 
     def to_predict(self, network: Any) -> None:
         """Change a network that is used only for prediction, after its encoder was loaded."""

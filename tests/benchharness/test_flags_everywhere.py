@@ -135,7 +135,13 @@ CHECKED: Mapping[str, tuple[str, ...]] = {
         "pages",
     ),
     "compare": ("compare", "stuck", "good"),
-    **of_extensions({"calibration": {"calibration": ("calibration", "stuck")}}),
+    **of_extensions(
+        {
+            "calibration": {"calibration": ("calibration", "stuck")},
+            "groups": {"groups": ("groups", "stuck")},
+            "sheet": {"sheet": ("sheet", "stuck")},
+        }
+    ),
     "plan": ("plan", "stuck", "good"),
     "curve": ("curve", "pre"),
     "ensemble": ("ensemble", "stuck"),

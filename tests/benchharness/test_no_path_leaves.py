@@ -292,7 +292,14 @@ WRITERS: dict[str, Writer] = {
     "run --write-task --out": task_file,
     "model --to": lambda m: m.stored("model", m.kept, "--to", "taken"),
     "predict --out": predictions,
-    **of_extensions({"paper": {"paper --to": paper}}),
+    **of_extensions(
+        {
+            "paper": {"paper --to": paper},
+            "sheet": {
+                "sheet --out": lambda m: m.stored("sheet", m.kept, "--out", "sheet.html"),
+            },
+        }
+    ),
 }
 """Functions that write files, keyed by the option that sets the path."""
 
@@ -313,7 +320,7 @@ the options of a command as they were typed."""
 READS = {
     *("--data", "--data-file", "--hf", "--model", "--recipe", "--baseline", "--plugin", "--from"),
     *("--check", "--na-prob", "--variant", "--repair", "--db", "where", "files", "--start-from"),
-    *("predict file", "db import file", "show config file"),
+    *("predict file", "db import file", "show config file", "sheet name"),
     *("--config", "--checkpoint", "--merge", "--sets-data"),
 }
 
@@ -415,6 +422,7 @@ WRITING = {
     "benchharness/extensions/run_file/options.py": "options as they were typed",
     "benchharness/extensions/kept_models/card.py": "model --to",
     "benchharness/extensions/kept_models/onnx_files.py": "model --to",
+    "benchharness/extensions/kept_models/sheet.py": "model --to",
     "benchharness/extensions/kept_models/save_pretrained.py": "model --to",
     "benchharness/encoder/tokenizer.py": "model --to",
     "leaderboard/report/write.py": "report --out",

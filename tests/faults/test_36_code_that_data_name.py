@@ -231,6 +231,8 @@ WORDS: dict[str, list[tuple[str, ...]]] = {
     **of_extensions(
         {
             "calibration": {"calibration": [("calibration", "one", *DB)]},
+            "groups": {"groups": [("groups", "one", *DB)]},
+            "sheet": {"sheet": [("sheet", "one", "--suite", "SUITE", *DB)]},
             "paper": {
                 "paper": [("paper", "--model", "tiny", "--against", "minilm", "--dry-run", *DB)]
             },
@@ -265,6 +267,7 @@ REFUSED = {
     "reproduce": [4, 4, 4, 0],
     "curve": [2],
     "ensemble": [4],
+    "groups": [2],
     "model": [0, 4, 4],
     "export": [0, 0, 2],
 }

@@ -86,6 +86,8 @@ CALLS: Mapping[str, Sequence[str]] = {
     **of_extensions(
         {
             "calibration": {"calibration": ("one",)},
+            "groups": {"groups": ("one",)},
+            "sheet": {"sheet": ("one",)},
             "demo": {"demo": ("--dry-run",)},
             "run_file": {"show config": ("run.toml",)},
             "explanation": {"explain": ("{key}", "--from", "{key}")},

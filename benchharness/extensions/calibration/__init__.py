@@ -15,4 +15,8 @@ EXTENSION = Extension(
     },
     calls={"calibration": "python:calibration"},
     plots={"calibration": "figures:CALIBRATION"},
+    hyperparameters={"calibrate": "hyperparameters:CalibrateOptions"},
+    techniques={"calibrate": "technique:Calibrate"},
+    guards={"calibration": "guard:calibration", "coverage": "guard:coverage"},
+    sheets={"Calibration": "sheet:part"},
 )

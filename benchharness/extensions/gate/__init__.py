@@ -19,5 +19,6 @@ EXTENSION = Extension(
             "What to run",
         ),
     },
+    guards={"recall": "guards:recall"},
     pytest_plugins=("pytest_plugin",),
 )

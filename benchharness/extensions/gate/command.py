@@ -23,6 +23,8 @@ from benchharness.extensions.gate.gate import (
     read_baseline,
     run_gate,
 )
+from benchharness.extensions.gate.guards import COLUMNS as GUARDS
+from benchharness.extensions.gate.guards import Guard, below_minimum
 from benchharness.extensions.gate.judge import Verdict, detectable_drop
 from benchharness.extensions.gate.sample import Baseline, Sample
 from benchharness.extensions.gate.verdict_text import (
@@ -94,6 +96,9 @@ def _show(verdict: Verdict, *, as_json: bool) -> None:
     if rows:
         print_table(rows, COLUMNS, "")
         typer.echo("\n".join(explanations(verdict)))
+    if verdict.guards:
+        found = [dict(zip(GUARDS, each.cells, strict=True)) for each in verdict.guards]
+        print_table(found, GUARDS, "")
     for task in verdict.worse:
         heading, *lines = (visible(line) for line in flip_lines(task))
         typer.echo("\n  ".join([heading, *lines]))
@@ -143,7 +148,7 @@ def _unwritable(path: Path, error: OSError) -> BenchError:
 
 
 @with_options()
-def write_baseline(
+def write_baseline(  # noqa: PLR0913  (its options)
     *,
     model: str = option(
         ...,
@@ -155,6 +160,12 @@ def write_baseline(
         None, "Use only runs that were made with --limit N.", least=1, metavar="N"
     ),
     out: str = option(BASELINE, "Baseline file to write.", metavar="FILE"),
+    guard: list[str] = option(
+        [],
+        "Also guard a number besides the score: calibration, coverage=0.95, worst-group=GROUPS or "
+        "recall=LABEL; with a minimum, as in 'recall=LABEL>=0.8' (repeatable).",
+        metavar="GUARD",
+    ),
     allow_weak: bool = option(
         False,
         "Include tasks with a single seed or with runs that learned nothing; "
@@ -167,36 +178,13 @@ def write_baseline(
     All stored seeds are used. Checks against ten seeds are about twice as sensitive as against
     three.
     """
+    for each in guard:
+        Guard.parse(each)
     with chosen.open() as store:
         found = find_rows(store, (model,), chosen.within)
-        # Each suite must have one leaderboard: the one with this limit, or the only one.
-        fit = [rows for rows in found if limit is None or rows.board.limit == limit]
-        suites = [rows.board.suite for rows in fit]
-        doubled = [rows.board.data_label for rows in fit if suites.count(rows.board.suite) > 1]
-        if doubled:
-            raise BenchError(
-                f"{model} has runs on {' and on '.join(doubled)}. Choose one with --limit or "
-                "--data."
-            )
-        if not fit or len({(rows.board.data, rows.board.limit) for rows in fit}) > 1:
-            there = " and on ".join(rows.board.data_label for rows in found)
-            raise BenchError(
-                "all runs of a baseline must have the same --data and --limit, but "
-                f"{model} has runs on {there}. Run all tasks with "
-                f"{'the same limit' if limit is None else f'--limit {limit}'} first."
-            )
-        made = _make(store, fit, model)
-    unfit = [
-        f"{distinct_title(task)}: {sample.unfit}"
-        for task, sample in made.tasks.items()
-        if sample.unfit
-    ]
-    if unfit and not allow_weak:
-        raise BenchError(
-            "the baseline was not written, because some runs are unfit for it "
-            f"({'; '.join(unfit)}). Run more seeds, select other tasks with --task, or accept "
-            "these runs with --allow-weak."
-        )
+        fit = _fitting(found, model, limit)
+        made = _make(store, fit, model, guard)
+    _check_fit(made, allow_weak=allow_weak)
     with (
         writing(f"the baseline {out}", "Choose another file with --out."),
         whole_file(Path(out)) as file,
@@ -206,7 +194,43 @@ def write_baseline(
     typer.echo(visible(f"baseline: {out}"), err=chosen.as_json)
 
 
-def _make(store: Store, chosen: list[Rows], model: str) -> Baseline:
+def _fitting(found: list[Rows], model: str, limit: int | None) -> list[Rows]:
+    """Return the rows of the leaderboards with this limit; raise BenchError if they differ."""
+    # Each suite must have one leaderboard: the one with this limit, or the only one.
+    fit = [rows for rows in found if limit is None or rows.board.limit == limit]
+    suites = [rows.board.suite for rows in fit]
+    doubled = [rows.board.data_label for rows in fit if suites.count(rows.board.suite) > 1]
+    if doubled:
+        raise BenchError(
+            f"{model} has runs on {' and on '.join(doubled)}. Choose one with --limit or --data."
+        )
+    if not fit or len({(rows.board.data, rows.board.limit) for rows in fit}) > 1:
+        there = " and on ".join(rows.board.data_label for rows in found)
+        raise BenchError(
+            "all runs of a baseline must have the same --data and --limit, but "
+            f"{model} has runs on {there}. Run all tasks with "
+            f"{'the same limit' if limit is None else f'--limit {limit}'} first."
+        )
+    return fit
+
+
+def _check_fit(made: Baseline, *, allow_weak: bool) -> None:
+    """Raise BenchError if some runs of a baseline are unfit for it, unless this is allowed."""
+    unfit = [
+        f"{distinct_title(task)}: {reason}"
+        for task, sample in made.tasks.items()
+        for reason in (sample.unfit, *below_minimum(sample.guards))
+        if reason
+    ]
+    if unfit and not allow_weak:
+        raise BenchError(
+            "the baseline was not written, because some runs are unfit for it "
+            f"({'; '.join(unfit)}). Run more seeds, select other tasks with --task, or accept "
+            "these runs with --allow-weak."
+        )
+
+
+def _make(store: Store, chosen: list[Rows], model: str, guards: list[str]) -> Baseline:
     samples = Samples(store)
     runs = {
         task: rows.entries[0].cells[task].runs
@@ -228,11 +252,14 @@ def _make(store: Store, chosen: list[Rows], model: str) -> Baseline:
             for name in ("code", "versions", "machine")
             if name in first.provenance
         },
-        tasks={task: s for task, found in runs.items() if (s := samples.of(task, found))},
+        tasks={task: s for task, found in runs.items() if (s := samples.of(task, found, guards))},
     )
 
 
 def _show_baseline(made: Baseline, *, as_json: bool) -> None:
+    # Holm's correction covers the guards too, except for those with a minimum.
+    guards = [Guard.parse(name) for sample in made.tasks.values() for name in sample.guards]
+    tests = len(made.tasks) + sum(guard.minimum is None for guard in guards)
     rows: list[dict[str, Any]] = [
         {
             "task": task,
@@ -240,7 +267,7 @@ def _show_baseline(made: Baseline, *, as_json: bool) -> None:
             "spread": None if sample.spread is None else round(sample.spread * 100, 2),
             "seeds": len(sample.seeds),
             "examples": sample.examples,
-            "would see": _seen(sample, len(made.tasks)),
+            "would see": _seen(sample, tests),
             "collapsed": len(sample.collapsed),
         }
         for task, sample in made.tasks.items()
@@ -260,7 +287,7 @@ def _show_baseline(made: Baseline, *, as_json: bool) -> None:
     for task, sample in made.tasks.items():
         if weakness := sample.weakness:
             title = distinct_title(task)
-            typer.echo(f"{title} is marked as weak: {weakness}. {_sight(sample, len(rows))}.")
+            typer.echo(f"{title} is marked as weak: {weakness}. {_sight(sample, tests)}.")
 
 
 MORE_SEEDS = (3, 5, 10)

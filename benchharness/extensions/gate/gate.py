@@ -26,6 +26,7 @@ from benchharness.driver.plan import Plan
 from benchharness.driver.request import Request
 from benchharness.driver.session import Session
 from benchharness.errors import BenchError, DataError
+from benchharness.extensions.gate.guards import values_of
 from benchharness.extensions.gate.judge import (
     FAILED_JOB,
     NOT_COMPARED,
@@ -173,7 +174,8 @@ def run_gate(
         # on MNLI.
         trained = {_trained(task) for task in fit}
         needed = planned.part(job.key for job in planned.jobs if job.task in trained)
-        now, ids, failed = _run(session, needed, fit)
+        guards = {task: tuple(baseline.tasks[task].guards) for task in fit}
+        now, ids, failed = _run(session, needed, guards)
     request, limit = session.request, session.options.limit
     rows = "" if limit is None else f", at most {limit} rows per split"
     return judge(
@@ -263,7 +265,11 @@ Found = tuple[dict[str, Sample], dict[str, list[str]], list[Unjudged]]
 """Results of jobs: samples keyed by task, ids of examples keyed by "task:split", and failures."""
 
 
-def _run(session: Session, planned: Plan, tasks: Sequence[str]) -> Found:
+Guards = Mapping[str, Sequence[str]]
+"""Guards of each task, keyed by task."""
+
+
+def _run(session: Session, planned: Plan, tasks: Guards) -> Found:
     """Run the jobs and return their samples. For each collapsed run, one other seed is run too."""
     if not planned.jobs:
         return {}, {}, []
@@ -278,13 +284,13 @@ def _run(session: Session, planned: Plan, tasks: Sequence[str]) -> Found:
     return found, ids, failed
 
 
-def _driven(session: Session, planned: Plan, tasks: Sequence[str]) -> Found:
+def _driven(session: Session, planned: Plan, tasks: Guards) -> Found:
     with session.run(planned) as driven:
         # This deletes a record about custom metrics that is stored outside of the database.
         driven.store.forget_named_code()
         samples = Samples(driven.store)
         runs = {task: driven.store.runs(task=_trained(task)) for task in tasks}
-        found = {task: samples.of(task, runs[task]) for task in tasks}
+        found = {task: samples.of(task, runs[task], guards) for task, guards in tasks.items()}
         failed = [_failure(each) for each in driven.outcomes if isinstance(each, Failure)]
     return {task: sample for task, sample in found.items() if sample}, samples.ids, failed
 
@@ -416,14 +422,16 @@ class Samples:
         self._stored = StoredPredictions(store)
         self.ids: dict[str, list[str]] = {}
 
-    def of(self, task: str, runs: Iterable[RunRow]) -> Sample | None:
+    def of(self, task: str, runs: Iterable[RunRow], guards: Sequence[str] = ()) -> Sample | None:
         """Return the sample of a task's finished runs, or None if no run has a score for the task.
 
         Args:
             task: Name of the task.
             runs: Stored runs that differ only in their seeds. Unfinished ones are skipped.
+            guards: Guards to compute, as in `--guard`.
 
         Raises:
+            BenchError: A guard cannot be computed for the task.
             DataError: The rows cannot be read, or have changed since the runs.
         """
         cell = build_cell(task, [run for run in runs if run.status == "finished"], _rule(task))
@@ -438,7 +446,8 @@ class Samples:
         found = {name: self._stored.rows(result.job, name).examples for name in names}
         self.ids |= {name: [e.id for e in examples] for name, examples in found.items()}
         collapsed = [run.seed for run, _ in order if run.has_collapsed(task)]
-        return sample_of(results, [value for _, value in order], found, collapsed)
+        values = values_of(guards, results, found)
+        return sample_of(results, [value for _, value in order], found, collapsed, values)
 
     def result(self, run: RunRow) -> Result:
         """Return the full result of a finished run."""

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import scipy  # its submodules are loaded on first use
 
 from benchharness.errors import DataError
+from benchharness.extensions.gate.guards import Guard, GuardVerdict
 from benchharness.extensions.gate.sample import Change, Sample, find_change
 from benchharness.leaderboard.sharing import without_paths
 from benchharness.leaderboard.statistics import holm
@@ -171,6 +172,7 @@ class Verdict:
         notes: Sentences for the user, such as differences that still allow a comparison.
         may_change: False if a task fails when its training losses have changed, True if it does
             not.
+        guards: Guards of the tasks.
     """
 
     title: str
@@ -180,6 +182,7 @@ class Verdict:
     unjudged: tuple[Unjudged, ...] = ()
     notes: tuple[str, ...] = ()
     may_change: bool = False
+    guards: tuple[GuardVerdict, ...] = ()
 
     def without_paths(self, known: Iterable[str]) -> Self:
         """Return a copy of the verdict for files and logs, with shortened paths of this machine.
@@ -213,9 +216,14 @@ class Verdict:
         return tuple(t for t in self.tasks if t.is_worse or (t.change and not self.may_change))
 
     @property
+    def broken(self) -> tuple[GuardVerdict, ...]:
+        """Guards that fail."""
+        return tuple(guard for guard in self.guards if guard.is_worse)
+
+    @property
     def exit_code(self) -> int:
         """Exit code: 3 for a regression, else 1 (failed job), 4 (task not compared) or 0."""
-        if self.failed or self.collapses.is_more:
+        if self.failed or self.broken or self.collapses.is_more:
             return REGRESSION
         codes = {each.exit_code for each in self.unjudged}
         if FAILED_JOB in codes:
@@ -226,7 +234,9 @@ class Verdict:
     def sentence(self) -> str:
         """Summary of the verdict, with the tasks that are worse or, if none is, have changed."""
         more = f"More runs collapse than before: {self.collapses}. "
-        return f"{more if self.collapses.is_more else ''}{self._of_scores}"
+        names = ", ".join(guard.title for guard in self.broken)
+        broken = f"Guards fail: {names} (of {len(self.guards)}). " if names else ""
+        return f"{more if self.collapses.is_more else ''}{broken}{self._of_scores}"
 
     @property
     def _of_scores(self) -> str:
@@ -287,11 +297,14 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
     found = {task: _compared(before[task], sample) for task, sample in now.items()}
     pairs = {task: pair for task, pair in found.items() if pair is not None}
     # One example changes the score by 1 / examples. A smaller standard deviation is not assumed.
-    chances = (drop_p_values(b.scores, n.scores, 1 / b.examples) for b, n in pairs.values())
-    corrected = holm(list(map(float, chances)))
+    chances = [float(drop_p_values(b.scores, n.scores, 1 / b.examples)) for b, n in pairs.values()]
+    guards = _guards_of(pairs)
+    tested = [each for each in guards if Guard.parse(each[1]).minimum is None]
+    chances += [_guard_p_value(guard, pair) for _, guard, pair in tested]
+    corrected = holm(chances)
     # Holm's threshold for the smallest p-value: a drop with a p-value below it fails the task
     # regardless of other tasks.
-    share = alpha / max(1, len(pairs))
+    share = alpha / max(1, len(chances))
     tasks = tuple(
         TaskVerdict(
             task=task,
@@ -304,8 +317,10 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
             flips=find_flips(old, new, ids),
             change=_change(before[task], now[task]),
         )
-        for (task, (old, new)), p_value in zip(pairs.items(), corrected, strict=True)
+        for (task, (old, new)), p_value in zip(pairs.items(), corrected, strict=False)
     )
+    of_guards = dict(zip((each[:2] for each in tested), corrected[len(pairs) :], strict=True))
+    judged = (_judge_guard(each, of_guards.get(each[:2]), alpha, share) for each in guards)
     collapses = count_collapses({task: before[task] for task in now}, now, seeds, alpha)
     lost = [
         Unjudged(task=task, reason="all of its new runs collapsed", exit_code=NOT_COMPARED)
@@ -321,6 +336,47 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
         unjudged=(*unjudged, *lost),
         notes=(*notes, *blind, *collapses.lines),
         may_change=may_change,
+        guards=tuple(judged),
+    )
+
+
+_Guarded = tuple[str, str, tuple[Sample, Sample]]
+"""Name of a task, a guard, and the old and the new runs of the task."""
+
+
+def _guards_of(pairs: Mapping[str, tuple[Sample, Sample]]) -> list[_Guarded]:
+    """Return the guards that both the old and the new runs have."""
+    return [
+        (task, guard, (old, new))
+        for task, (old, new) in pairs.items()
+        for guard in old.guards
+        if guard in new.guards
+    ]
+
+
+def _guard_p_value(guard: str, pair: tuple[Sample, Sample]) -> float:
+    old, new = pair
+    return float(drop_p_values(old.guards[guard], new.guards[guard], 1 / old.examples))
+
+
+def _judge_guard(
+    found: _Guarded, p_value: float | None, alpha: float, share: float
+) -> GuardVerdict:
+    """Return the verdict on a guard; without a p-value, its mean is compared with its minimum."""
+    task, guard, (old, new) = found
+    before, now, minimum = old.guards[guard], new.guards[guard], Guard.parse(guard).minimum
+    tolerated = None
+    if p_value is not None:
+        tolerated = tolerated_drop(before, len(now), 1 / old.examples, share)
+    return GuardVerdict(
+        task=task,
+        guard=guard,
+        before=before,
+        now=now,
+        minimum=minimum,
+        p_value=p_value,
+        tolerated=tolerated,
+        is_worse=p_value < alpha if p_value is not None else fmean(now) < (minimum or 0),
     )
 
 

@@ -3,10 +3,10 @@
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import takewhile
 from statistics import fmean
-from types import UnionType
+from types import MappingProxyType, UnionType
 from typing import Any
 
 from benchharness.errors import DataError
@@ -257,6 +257,7 @@ class Sample:
         beginnings: First training losses of each run.
         maker: Device and libraries with which the losses were computed; empty if unknown.
         collapsed: Seeds of the runs that have learned nothing.
+        guards: Value of each run, keyed by guard (see guards.py).
     """
 
     conditions: Conditions
@@ -266,6 +267,7 @@ class Sample:
     beginnings: tuple[Beginning, ...] = ()
     maker: str = ""
     collapsed: tuple[int, ...] = ()
+    guards: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     @property
     def unfit(self) -> str:
@@ -310,6 +312,7 @@ class Sample:
             right={split: those(runs) for split, runs in self.right.items()},
             beginnings=those(self.beginnings),
             collapsed=(),
+            guards={guard: those(values) for guard, values in self.guards.items()},
         )
         return found if kept else None
 
@@ -350,6 +353,7 @@ class Sample:
             beginnings=tuple(map(Beginning.from_json, data["beginnings"])),
             maker=str(data["maker"]),
             collapsed=tuple(data["collapsed"]),
+            guards={name: tuple(map(float, v)) for name, v in data.get("guards", {}).items()},
         )
         if fault := _fault(sample):
             raise ValueError(fault)
@@ -363,6 +367,9 @@ def _fault(sample: Sample) -> str:
         return "a seed is not a whole number"
     if not runs or len(sample.scores) != runs or not all(map(math.isfinite, sample.scores)):
         return f"expected one finite score for each of {runs} seeds"
+    for guard, values in sample.guards.items():
+        if len(values) != runs or not all(map(math.isfinite, values)):
+            return f"the guard {guard} must have one finite value for each of {runs} seeds"
     if set(sample.collapsed) - set(sample.seeds):
         return "`collapsed` contains a seed that is not in `seeds`"
     for split, outcomes in sample.right.items():
@@ -377,6 +384,7 @@ def sample_of(
     scores: Sequence[float],
     examples: Mapping[str, Sequence[Example]],
     collapsed: Sequence[int] = (),
+    guards: Mapping[str, tuple[float, ...]] = MappingProxyType({}),
 ) -> Sample:
     """Summarize the results of runs of one task that differ only in the seed.
 
@@ -385,6 +393,7 @@ def sample_of(
         scores: Score of each run.
         examples: Examples of the scored splits, keyed by "task:split".
         collapsed: Seeds of the runs that have learned nothing.
+        guards: Value of each run, keyed by guard.
 
     Raises:
         DataError: A result has predictions for other examples than `examples`.
@@ -400,6 +409,7 @@ def sample_of(
         beginnings=tuple(map(beginning_of, results)),
         maker=maker_of(results[0]),
         collapsed=tuple(collapsed),
+        guards=dict(guards),
     )
 
 

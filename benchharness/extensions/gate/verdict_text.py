@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 from xml.etree import ElementTree as ET
 
+from benchharness.extensions.gate.guards import COLUMNS as GUARD_COLUMNS
 from benchharness.extensions.gate.judge import FAILED_JOB, TaskVerdict, Verdict
 from benchharness.extensions.gate.sample import Sample
 from benchharness.leaderboard.text import visible
@@ -102,6 +103,7 @@ def facts_of(verdict: Verdict) -> dict[str, Any]:
         "alpha": verdict.alpha,
         "collapses": asdict(verdict.collapses),
         "tasks": {task.task: _task(task) for task in verdict.tasks},
+        "guards": [guard.to_json() for guard in verdict.guards],
         "unjudged": [asdict(each) for each in verdict.unjudged],
         "notes": list(verdict.notes),
     }
@@ -156,6 +158,11 @@ def _lines(verdict: Verdict) -> Iterator[str]:
         )
         yield ""
         yield from explanations(verdict)
+    if verdict.guards:
+        yield ""
+        yield _markdown_row(GUARD_COLUMNS)
+        yield _markdown_row(["---"] * len(GUARD_COLUMNS))
+        yield from (_markdown_row([*map(_markdown_text, each.cells)]) for each in verdict.guards)
     changes = filter(None, map(change_line, verdict.tasks))
     for each in (*changes, *verdict.unjudged, *verdict.notes):
         yield ""
@@ -188,15 +195,23 @@ def to_junit(verdict: Verdict) -> str:
     Element and attribute names follow Jenkins' junit-10.xsd.
     """
     collapses = verdict.collapses
+    tests = (*verdict.tasks, *verdict.guards, *verdict.unjudged)
     counts = {
-        "tests": str(len(verdict.tasks) + len(verdict.unjudged) + bool(collapses.seeds)),
-        "failures": str(len(verdict.failed) + collapses.is_more),
+        "tests": str(len(tests) + bool(collapses.seeds)),
+        "failures": str(len(verdict.failed) + len(verdict.broken) + collapses.is_more),
         "errors": str(len(verdict.unjudged)),
     }
     suites = ET.Element("testsuites", counts)
     suite = ET.SubElement(suites, "testsuite", {"name": "bench check", **counts})
     for task in verdict.tasks:
         _add_task(suite, visible(verdict.title), task, has_failed=task in verdict.failed)
+    for guard in verdict.guards:
+        case = _case(suite, visible(verdict.title), guard.title)
+        said = visible(guard.sentence)
+        if guard.is_worse:
+            ET.SubElement(case, "failure", {"message": said, "type": "regression"})
+        else:
+            ET.SubElement(case, "system-out").text = said
     if collapses.seeds:
         case = _case(suite, visible(verdict.title), "collapsed runs")
         if collapses.is_more:
@@ -245,6 +260,16 @@ def annotations(verdict: Verdict) -> Iterator[str]:
     There is one per worse, changed or uncompared task, one if significantly more runs collapsed,
     one per note, and one if the check passes.
     """
+    yield from _failures(verdict)
+    for each in verdict.unjudged:
+        yield _command("error", f"{distinct_title(each.task)} was not compared", each.reason)
+    for note in verdict.notes:
+        yield _command("notice", "bench check", note)
+    if verdict.exit_code == 0:
+        yield _command("notice", "bench check", verdict.sentence)
+
+
+def _failures(verdict: Verdict) -> Iterator[str]:
     for task in verdict.worse:
         message = (
             f"{task.drop * 100:.2f} points below the baseline's {task.before.mean * 100:.2f}; "
@@ -257,14 +282,10 @@ def annotations(verdict: Verdict) -> Iterator[str]:
             yield _command(
                 kind, f"{distinct_title(task.task)}: training has changed", str(task.change)
             )
+    for guard in verdict.broken:
+        yield _command("error", f"{guard.title} is worse", guard.sentence)
     if verdict.collapses.is_more:
         yield _command("error", "More runs collapse", str(verdict.collapses))
-    for each in verdict.unjudged:
-        yield _command("error", f"{distinct_title(each.task)} was not compared", each.reason)
-    for note in verdict.notes:
-        yield _command("notice", "bench check", note)
-    if verdict.exit_code == 0:
-        yield _command("notice", "bench check", verdict.sentence)
 
 
 def _command(kind: str, title: str, message: str) -> str:

@@ -20,5 +20,6 @@ EXTENSION = Extension(
             USE,
         ),
     },
+    sheets={"Variants": "sheet:part"},
     calls={"model": "python:model", "predict": "python:predict"},
 )

@@ -55,6 +55,8 @@ class Card:
         flags: Warnings about the scores.
         notes: Sentences about limitations of the folder.
         facts: Facts of extensions about the run, such as how often it was reproduced.
+        sheet: Sections of the run's sheet, such as its calibration, as Markdown.
+        temperature: Temperature by which the logits are divided; None without calibration.
     """
 
     name: str
@@ -71,6 +73,8 @@ class Card:
     flags: Sequence[str] = ()
     notes: Sequence[str] = ()
     facts: Sequence[str] = ()
+    sheet: Sequence[str] = ()
+    temperature: float | None = None
 
     @property
     def on_hub(self) -> str:
@@ -104,7 +108,9 @@ def card_of(folder: Path, data: str) -> Card:
     told = json.loads((folder / TAKEN).read_text(encoding="utf-8"))
     job = Job.from_json(told["job"])
     plugins_for(job, kept=True)
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     return Card(
+        temperature=config.get("calibration", {}).get("temperature"),
         name=folder.name,
         job=job,
         task=find_task(told["task"]),
@@ -136,6 +142,7 @@ def card_text(card: Card) -> str:
         *_usage(card),
         "## Scores",
         *_scores(card),
+        *(["## Sheet", *card.sheet] if card.sheet else ()),
         *(["## Smaller and faster files", *_checks(card.checks)] if card.checks else ()),
         "## Training",
         *_recipe(card),
@@ -435,6 +442,12 @@ def _checks(checks: Sequence[Check]) -> Iterator[str]:
 
 def _recipe(card: Card) -> Iterator[str]:
     job = card.job
+    if card.temperature is not None:
+        yield (
+            "Its probabilities are calibrated: the logits are divided by the temperature "
+            f"{card.temperature:.4f}, which was fitted on a tenth of train. The division is in the "
+            "weights of the output layer."
+        )
     changed = " with changes" if job.overridden else ""
     weights = f"in {job.precision}, from the weights `{job.weights}`"
     yield f"It was trained with the recipe {visible(job.recipe)}{changed}, {weights}."

@@ -12,6 +12,7 @@ from benchharness.cli.output import print_json, print_table, tell_notes
 from benchharness.driver.options import option
 from benchharness.errors import BenchError
 from benchharness.extensions.kept_models.export import Found
+from benchharness.extensions.kept_models.sheet import card_sections, write_variants
 from benchharness.leaderboard.text import visible
 from benchharness.stored import facts_of_run
 
@@ -106,8 +107,10 @@ def finish(taken: "Taken", found: Found, wanted: Variants) -> "list[Check]":
     )
     notes = [*([found.note] if found.note else []), *([other] if odd else [])]
     facts = facts_of_run(found.store, found.result.job.key)
+    plain = card.card_of(folder, data)
     made = replace(
-        card.card_of(folder, data),
+        plain,
+        sheet=card_sections(found.store, found.result.job.key, plain.task.name),
         notes=notes,
         facts=[fact["text"] for fact in facts.values()],
         license=wanted.license,
@@ -121,6 +124,7 @@ def finish(taken: "Taken", found: Found, wanted: Variants) -> "list[Check]":
     onnx_files.export(folder, int8=wanted.int8)
     checks = measure.check_folder_with(folder, data=data, margin=_share(wanted.margin))
     card.write_card(folder, replace(made, checks=checks))
+    write_variants(folder, checks)
     return checks
 
 

@@ -441,3 +441,22 @@ def test_check_deletes_only_cache_folders_of_checks_older_than_a_week(
     assert checked().code == 0
     there = {name for name in days if (tmp_path / "checks" / name).exists()}
     assert there == {"1" * 32, "mine"}
+
+
+def test_guards_of_a_baseline_are_checked_without_an_option(checked, bench, learn):
+    guards = ("--guard", "worst-group=length", "--guard", "recall=entailment>=0.6")
+    make = ("check", "--write", "--model", "tiny", "--suite", "glue", "--task", "rte", *guards)
+    ended = bench(*make)
+    assert ended.code == 0, ended.err
+    stored = json.loads(Path("results/baseline.json").read_text(encoding="utf-8"))
+    assert list(stored["tasks"]["glue/rte"]["guards"]) == list(guards[1::2])
+    learn(world=1)
+    same = bench("check", "--model", "tiny", "--task", "rte", "--limit", "100")
+    assert same.code == 0, same.err
+    assert "worst-group=length of RTE" in same.out
+    learn(world=2, rte=0.4)
+    ended = bench("check", "--model", "tiny", "--task", "rte", "--limit", "100", "--json")
+    found = {each["guard"]: each for each in json.loads(ended.out)["guards"]}
+    assert (ended.code, len(found)) == (3, 2)
+    assert all(each["is_worse"] for each in found.values())
+    assert found["recall=entailment>=0.6"]["p_value"] is None

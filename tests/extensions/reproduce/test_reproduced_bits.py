@@ -32,7 +32,7 @@ KINDS = {
     "text": ("--task", "glue/qnli", "--set", "evaluations=4", "--set", "best_checkpoint=true"),
     "kept": ("--task", "glue/qqp", "--keep-models"),
     "bf16": ("--task", "glue/rte", "--precision", "bf16"),
-    "more": ("--task", "snli/snli", "--task", "race/all", "--task", "swag/swag", "--test"),
+    "more": ("--task", "snli/snli", "--task", "race/all", "--task", "swag/regular", "--test"),
 }
 """Options of `bench run` by the kind of runs."""
 

@@ -1,0 +1,112 @@
+"""Section of a sheet: the calibration of each task, and the curve of coverage and accuracy."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from benchharness.extensions.calibration.calibrate import (
+    IN_PERCENT,
+    NAMES,
+    Calibration,
+    Wanted,
+    cell_calibrations,
+)
+from benchharness.extensions.calibration.command import to_json
+from benchharness.extensions.calibration.figures import calibration_figures
+from benchharness.leaderboard.boards.cell import marked, shown
+from benchharness.leaderboard.report.plots import Figure, NamedEntry
+from benchharness.leaderboard.statistics import Interval
+from benchharness.leaderboard.text import counted
+from benchharness.stored.sheet import Line, Part, Subject, Table
+
+_SHOWN = ("accuracy", "confidence", "ece", "ece_if_calibrated", "rms_error", "nll", "brier", "aurc")
+
+
+def part(subject: Subject) -> Part:
+    """Return the section about calibration."""
+    wanted = Wanted(coverages=10)
+    every = [
+        each
+        for task in subject.tasks
+        for each in cell_calibrations(subject.stored, subject.entry.cells[task], wanted)
+    ]
+    known = [each for each in every if not each.reason]
+    missing = [f"{each.title}: {each.reason}" for each in every if each.reason]
+    if not known:
+        return Part(missing=missing)
+    by_task = {each.task: [e for e in known if e.task == each.task] for each in known}
+    runs, named = (
+        subject.entry.runs,
+        NamedEntry(id="s", name=subject.entry.name, entry=subject.entry),
+    )
+    sizes = (f"{e.title} {counted(e.rows, 'row')}, {counted(e.seeds, 'seed')}" for e in known)
+    return Part(
+        text=" ".join(map(_sentence, known)),
+        basis=f"{', '.join(sizes)}. Values are means over seeds with 95 % intervals over rows and "
+        "seeds. An ECE near that of a calibrated model is no sign of a problem.",
+        missing=missing,
+        tables=[table for each in known for table in _tables(each)],
+        figures=[*map(_unlinked, calibration_figures([named], {runs[0].key: by_task}))],
+        facts={f"{each.task}:{each.split}": to_json(each) for each in every},
+    )
+
+
+def _unlinked(figure: Figure) -> Figure:
+    """Return a figure without the links to sections about runs, which only the report has."""
+    marks = tuple(replace(mark, href="", entry="") for mark in figure.marks)
+    table = figure.table
+    if table is not None:
+        table = replace(table, rows=tuple(replace(row, href="") for row in table.rows))
+    return replace(figure, marks=marks, table=table)
+
+
+def _sentence(each: Calibration) -> str:
+    over, reached = each.measures["overconfidence"], each.reached
+    said = "its probabilities show no significant bias"
+    if over.interval is not None and not over.interval.has(0):
+        words = "too sure" if over.value > 0 else "not sure enough"
+        said = f"the model is {words} by {shown(abs(over.value))} points"
+    covered = ""
+    if reached is not None:
+        share = f"{shown(reached.coverage.value)} % of the rows"
+        covered = f"; {share} can be answered with {100 * reached.accuracy:g} % accuracy"
+        if reached.confidence is not None:
+            covered += f" (confidence of at least {reached.confidence:.3f})"
+    return f"{each.title}: {said}{covered}."
+
+
+def _tables(each: Calibration) -> Iterator[Table]:
+    measures = tuple(
+        Line(
+            cells=(
+                NAMES[name].strip(),
+                marked(_text(name, each.measures[name].value), each.flags),
+                _ends(name, each.measures[name].interval),
+            ),
+            evidence=each.task,
+        )
+        for name in _SHOWN
+    )
+    yield Table(title=each.title, columns=("measure", "value", "95 % interval"), lines=measures)
+    columns = ("coverage", "accuracy", "95 % interval", "lowest confidence")
+    curve = tuple(
+        Line(
+            cells=(
+                f"{100 * p.coverage:.0f} %",
+                shown(p.accuracy),
+                _ends("accuracy", p.interval),
+                f"{p.confidence:.4f}",
+            ),
+            evidence=each.task,
+        )
+        for p in each.curve
+    )
+    title = f"{each.title}: accuracy of the most confident rows"
+    yield Table(title=title, columns=columns, lines=curve)
+
+
+def _text(name: str, value: float) -> str:
+    return shown(value) if name in IN_PERCENT else f"{value:.4f}"
+
+
+def _ends(name: str, ends: Interval | None) -> str:
+    return "" if ends is None else f"{_text(name, ends.low)} to {_text(name, ends.high)}"

@@ -1,0 +1,106 @@
+"""Sheets as an HTML page, as JSON data and as Markdown for a model card."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchharness.leaderboard.report.write import render_page
+from benchharness.leaderboard.text import visible
+from benchharness.stored.sheet import Evidence, Part, Subject
+from benchharness.tasks.suites import distinct_title
+
+_HERE = Path(__file__).parent
+_STYLES = ("style.css", "plots.css", "sheet.css")
+_NUMBER = re.compile(r"[-+–<]?[\d.,:]+(e-\d+)?( ?%| s| MB)?[*!]?( to -?[\d.]+)?|–")
+
+MOST_IDS = 100
+"""Largest number of wrong rows whose ids a page lists per group; the JSON data have all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sheet:
+    """Sheet of a system on a leaderboard.
+
+    Attributes:
+        subject: The system.
+        parts: The sections, keyed by heading.
+        pages: Addresses of the pages with all predictions, keyed by task; may be empty.
+    """
+
+    subject: Subject
+    parts: Mapping[str, Part]
+    pages: Mapping[str, str]
+
+    @property
+    def title(self) -> str:
+        """Name of the system and its tasks."""
+        tasks = ", ".join(distinct_title(task) for task in self.subject.tasks)
+        return f"{self.subject.entry.name} on {tasks}"
+
+
+def is_number(text: str) -> bool:
+    """Return whether the text of a cell is a number or an interval, which is aligned right."""
+    return bool(_NUMBER.fullmatch(text))
+
+
+def render_sheet(sheet: Sheet, generated: str, version: str) -> str:
+    """Render a sheet as an HTML page without scripts.
+
+    Args:
+        sheet: The sheet.
+        generated: Date and time, as text.
+        version: Version of benchharness.
+    """
+    anchors: dict[tuple[Evidence, str], str] = {}
+    links: dict[tuple[str, str], str] = {}
+    for heading, part in sheet.parts.items():
+        for name, rows in part.evidence.items():
+            key = (rows, sheet.pages.get(rows.task, ""))
+            links[heading, name] = anchors.setdefault(key, f"rows-{len(anchors) + 1}")
+    return render_page(
+        "sheet.html.j2",
+        _STYLES,
+        (),
+        assets=_HERE,
+        sheet=sheet,
+        links=links,
+        anchors=anchors,
+        most=MOST_IDS,
+        is_number=is_number,
+        generated=generated,
+        version=version,
+    )
+
+
+def to_json(sheet: Sheet) -> dict[str, Any]:
+    """Return a sheet as JSON data."""
+    subject = sheet.subject
+    return {
+        "system": subject.entry.name,
+        "suite": subject.board.suite,
+        "data": list(subject.board.data),
+        "limit": subject.board.limit,
+        "tasks": list(subject.tasks),
+        "runs": [run.key for run in subject.entry.runs],
+        "sections": {
+            heading: {
+                "text": part.text,
+                "basis": part.basis,
+                "missing": list(part.missing),
+                "facts": dict(part.facts),
+                "rows": {name: vars(rows) for name, rows in part.evidence.items()},
+            }
+            for heading, part in sheet.parts.items()
+        },
+    }
+
+
+def to_text(sheet: Sheet) -> str:
+    """Return the results of all sections, and what is missing, as lines for a terminal."""
+    lines = [sheet.title]
+    for heading, part in sheet.parts.items():
+        lines += [f"  {heading}: {part.text}"] if part.text else []
+        lines += [f"  {heading}, missing: {said}" for said in part.missing]
+    return "\n".join(map(visible, lines))
