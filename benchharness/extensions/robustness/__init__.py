@@ -16,4 +16,5 @@ EXTENSION = Extension(
     },
     facts={"robustness": "shown:facts"},
     sections={"Robustness": "shown:section"},
+    sheets={"Robustness": "sheet:part"},
 )

@@ -53,13 +53,14 @@ def _summary(records: Sequence[Record]) -> str:
     """
     whole = [record for record in records if record.limit is None] or records
     newest = {record.name: record for record in whole}.values()
-    sets = [f"{r.title} {_score(r)}" for r in newest if r.kind == "set"]
+    sets = [f"{r.title} {score_text(r)}" for r in newest if r.kind == "set"]
     drops = [f"{r.name} {percent(r.drop.value)}" for r in newest if r.drop is not None]
     parts = [", ".join(sets), f"drops by {', '.join(drops)}" if drops else ""]
     return f"robustness: {'; '.join(filter(None, parts))}"
 
 
-def _score(record: Record) -> str:
+def score_text(record: Record) -> str:
+    """Return the most important score times 100, with the mark of a run with warnings."""
     return marked(percent(record.shown.value), record.flags)
 
 
@@ -99,7 +100,7 @@ def _line(name: str, record: Record) -> Markup:
         f"{record.rows:,}",
         counted(len(record.seeds), "seed"),
         marked(percent(record.own), record.flags),
-        _score(record),
+        score_text(record),
         interval_text(record.shown),
         "" if drop is None else percent(drop.value),
         "" if drop is None else interval_text(drop),

@@ -33,7 +33,8 @@ ORDER = (
 
 ABSENT = {
     "Calibration": "calibration was not measured, because its extension is not installed",
-    "Robustness": "robustness against changed texts was not measured",
+    "Robustness": "robustness was not measured: `bench robustness SYSTEM --sets all --perturb all` "
+    "measures it, for models that were kept",
     "Groups": "groups were not measured, because their extension is not installed",
     "Variants": "smaller and faster variants (int8) were not checked: `bench model SYSTEM --to DIR "
     "--int8` writes and checks them, then `bench sheet DIR`",

@@ -109,6 +109,17 @@ def measured(ended):
     return {each["name"]: each for each in found["results"]}
 
 
+def test_sheet_shows_a_planted_shortcut_as_a_problem(here, bench):
+    assert here("--sets", "snli-hard", "--sets-data", "sets").code == 0
+    ended = bench("sheet", "tiny", "--db", "board.sqlite", "--json")
+    assert ended.code == 0, ended.err
+    found = json.loads(ended.out)["sections"]["Robustness"]
+    assert found["text"].startswith("Not better than the most frequent class on SNLI-hard")
+    (record,) = found["facts"]["records"]
+    assert record["is_bad"]
+    assert not found["missing"]
+
+
 def test_planted_shortcut_is_found(here):
     found = measured(here(*SETS, "--perturb", "typos,case", "--json"))
     hard = found["snli-hard"]

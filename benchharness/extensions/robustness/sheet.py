@@ -1,0 +1,109 @@
+"""Section of a sheet: the scores on challenge sets, and the drops by changed texts."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+
+from benchharness.extensions.robustness.records import Record, Records
+from benchharness.extensions.robustness.shown import (
+    interval_text,
+    percent,
+    score_text,
+    test_name,
+)
+from benchharness.leaderboard.text import counted
+from benchharness.stored.sheet import Line, Part, Subject, Table
+from benchharness.tasks.suites import distinct_title
+
+
+def part(subject: Subject) -> Part | None:
+    """Return the section about robustness; None if none was measured for the system's runs."""
+    runs = [run for task in subject.tasks for run in subject.entry.cells[task].runs]
+    records = [
+        record for record in Records(subject.store).about(runs) if record.task in subject.tasks
+    ]
+    if not records:
+        return None
+    sets = [record for record in records if record.kind == "set"]
+    drops = [record for record in records if record.drop is not None]
+    parts = (
+        _said("Not better than the most frequent class on", filter(_is_at_chance, sets)),
+        _said("Significantly worse on texts changed by", filter(_is_worse, drops)),
+    )
+    rows = ", ".join(
+        f"{test_name(r)} {counted(r.rows, 'row')}, {counted(len(r.seeds), 'seed')}" for r in records
+    )
+    return Part(
+        text=" ".join(filter(None, parts)) or "No weakness was found by the tests that were made.",
+        basis=f"{rows}. Intervals are over rows and seeds. Nothing was trained for these tests.",
+        tables=[table for table in (_sets(sets), _drops(drops)) if table.lines],
+        facts={
+            "records": [
+                {**asdict(record), "is_bad": _is_at_chance(record) or _is_worse(record)}
+                for record in records
+            ]
+        },
+    )
+
+
+def _said(text: str, records: Iterable[Record]) -> str:
+    names = [f"{test_name(record)} ({distinct_title(record.task)})" for record in records]
+    return f"{text} {', '.join(names)}." if names else ""
+
+
+def _is_at_chance(record: Record) -> bool:
+    """Return whether a set's score is not significantly above the share of its largest class."""
+    majority = record.facts.get("majority")
+    low = record.shown.value if record.shown.low is None else record.shown.low
+    return majority is not None and low <= majority
+
+
+def _is_worse(record: Record) -> bool:
+    """Return whether the interval of a drop is above 0."""
+    return record.drop is not None and record.drop.low is not None and record.drop.low > 0
+
+
+def _sets(records: Sequence[Record]) -> Table:
+    return Table(
+        title="Challenge sets",
+        columns=("test", "trained on", "own dev", "score", "95 % interval", "most frequent class"),
+        lines=tuple(
+            Line(
+                cells=(
+                    test_name(record),
+                    distinct_title(record.task),
+                    percent(record.own),
+                    score_text(record),
+                    interval_text(record.shown),
+                    ""
+                    if record.facts.get("majority") is None
+                    else percent(record.facts["majority"]),
+                ),
+                evidence=record.task,
+                is_bad=_is_at_chance(record),
+            )
+            for record in records
+        ),
+    )
+
+
+def _drops(records: Sequence[Record]) -> Table:
+    return Table(
+        title="Changed texts",
+        columns=("change", "task", "unchanged", "score", "drop", "95 % interval of the drop"),
+        lines=tuple(
+            Line(
+                cells=(
+                    test_name(record),
+                    distinct_title(record.task),
+                    percent(record.own),
+                    score_text(record),
+                    percent(drop.value),
+                    interval_text(drop),
+                ),
+                evidence=record.task,
+                is_bad=_is_worse(record),
+            )
+            for record in records
+            if (drop := record.drop) is not None
+        ),
+    )
