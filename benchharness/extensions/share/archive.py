@@ -74,7 +74,7 @@ def pack(store: Store, entry: Entry, suite: str) -> Packed:
     content = b""
     for digits in DIGITS:
         file = io.BytesIO()
-        count = write_archive(file, _rounded(store, every, digits))
+        count = write_archive(file, _rounded(store, every, digits), columns=True)
         content = file.getvalue()
         if len(content) <= PACKED_BYTES:
             if _unpacked_size(content) > UNPACKED_BYTES:

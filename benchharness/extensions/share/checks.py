@@ -131,17 +131,18 @@ def _repeated(runs: Sequence[Inspected], others: Sequence[Inspected]) -> Iterato
     definitions = grouped(
         (run.job.task, digest(run.job.definition)) for run in (*others, *runs) if run.job.definition
     )
+    now = {run.place for run in runs}
     for run in runs:
         there = [each for each in by_key[run.job.key] if each is not run]
         same = [each for each in there if each.who == run.who or each.measured == run.measured]
-        first = min((run, *same), key=lambda each: (each.who != run.who, each.place))
-        if same and (first is not run or any(each.who != run.who for each in same)):
-            other = next(each for each in same if each is not run)
+        # If both are checked now, one of them stays.
+        first = [each.place for each in same if each.place not in now or each.place < run.place]
+        if first:
             yield Finding(
                 place=run.place,
                 run=run.run,
                 kind="copy",
-                sentence=f"it is the same run as in {other.place}: leave it out.",
+                sentence=f"it is the same run as in {first[0]}: leave it out.",
             )
         elif there and not same:
             yield Finding(

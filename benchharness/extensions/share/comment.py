@@ -1,10 +1,11 @@
 """The answer to a contributor: text for a terminal, and Markdown for a pull request."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 from benchharness.extensions.share.checks import Checked
 from benchharness.extensions.share.inspect import Finding
-from benchharness.leaderboard.text import counted, table_cell
+from benchharness.leaderboard.text import counted, table_cell, visible
 
 MARK = "<!-- bench share check -->"
 """First line of the comment, by which the next check finds and replaces it."""
@@ -61,17 +62,15 @@ def _table(findings: Sequence[Finding]) -> Iterator[str]:
         place, run = (f"`{table_cell(text).replace('`', '')}`" for text in (each.place, each.run))
         cells = (place, run if each.run else "", each.kind, inert_markdown(each.sentence))
         yield f"| {' | '.join(cells)} |"
-    if more := len(findings) - MOST_SHOWN:
-        yield "" if more < 0 else f"\nand {more} more."
+    if (more := len(findings) - MOST_SHOWN) > 0:
+        yield f"\nand {more} more."
 
 
 def inert_markdown(text: str) -> str:
     """Return a text without links, mentions, images and markup, shortened to 600 characters."""
     short = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 4]} ..."
-    plain = table_cell(short).replace("@", "(at)").replace("://", ": //")
-    for sign in "`*_[]!#~":
-        plain = plain.replace(sign, f"\\{sign}")
-    return plain
+    plain = visible(short.replace("\n", " ")).replace("@", "(at)").replace("://", ": //")
+    return re.sub(r"([\\`*_\[\]!#~|])", r"\\\1", plain.replace("<", "&lt;"))
 
 
 def lines(checked: Checked) -> Iterator[str]:

@@ -242,9 +242,6 @@ def _split_faults(
 ) -> Iterator[tuple[Kind, str]]:
     """Yield the faults of the predictions and scores for a split."""
     title, job = split_title(one.task, one.split), result.job
-    if one.fingerprint != job.fingerprints.get(one.name):
-        yield "rows", f"{title} has other rows than its job: share the run again."
-        return
     if job.kind == "imported" or not one.predictions:
         words = f"{title} has a score without predictions, which nobody can check: share a run."
         yield "prediction", words
@@ -315,8 +312,8 @@ def _odd_probabilities(
     ]
     if digits is not None and (long := [s for s in every if round(s, digits) != s]):
         yield (
-            f"{title}: {counted(len(long), 'number')} have more than the {digits} decimals to which "
-            f"all probabilities were rounded. {_AGAIN}"
+            f"{title}: {counted(len(long), 'number')} have more than the {digits} decimals to "
+            f"which all probabilities were rounded. {_AGAIN}"
         )
     elif digits is None and short and len(short) < len(predictions) / 2:
         yield (
