@@ -121,14 +121,17 @@ def power_of(tests: Sequence[ScoreTest], of: int, drawn: int) -> Power:
     if not tests or not drawn:
         return Power(drawn=drawn, of=of, every=0.0, one=0.0, needed=None)
     variance = sum(2 * test.deviation**2 for test in tests) / len(tests)
-    known = [test.seeds - 1 for test in tests if test.seeds]
-    # Estimated variances have few degrees of freedom per run; those of the rule count as known.
-    per_run = sum(known) / len(known) if len(known) == len(tests) else _MANY
+    whole = _freedom([(2 * test.deviation**2, test.seeds) for test in tests])
+    # One divided by an estimated deviation is on average too large by this factor.
+    certainty = 1.0
+    if whole < _MANY:
+        half = max(whole, 2.0) / 2
+        certainty = math.exp(math.lgamma(half) - math.lgamma(half - 0.5)) / math.sqrt(half)
 
     def every(count: int) -> float:
-        freedom = min(_MANY, per_run * count)
+        freedom = max(1.0, min(_MANY, whole * count / len(tests)))
         critical = student_t(freedom, 1 - ALPHA / 2)
-        return power(POINT * math.sqrt(count / variance), freedom, critical)
+        return power(certainty * POINT * math.sqrt(count / variance), freedom, critical)
 
     needed, step = 1, _MOST
     while step:  # the power grows with the number of runs
@@ -156,16 +159,21 @@ def pooled(tests: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
         The mean of the stored scores minus the new ones, and the largest absolute mean that seeds
         explain at a level of 5 %. The degrees of freedom are Satterthwaite's (1946).
     """
-    variances = [2 * float(test["deviation"]) ** 2 for test in tests]
-    total = sum(variances)
-    inverse = sum(
-        variance**2 / (test["seeds"] - 1)
-        for variance, test in zip(variances, tests, strict=True)
-        if test["seeds"] > 1
-    )
-    freedom = min(_MANY, total**2 / inverse) if inverse else _MANY
+    parts = [(2 * float(test["deviation"]) ** 2, int(test["seeds"])) for test in tests]
+    total = sum(variance for variance, _ in parts)
     mean = sum(float(test["stored"]) - float(test["found"]) for test in tests) / len(tests)
-    return mean, student_t(freedom, 1 - ALPHA / 2) * math.sqrt(total) / len(tests)
+    return mean, student_t(_freedom(parts), 1 - ALPHA / 2) * math.sqrt(total) / len(tests)
+
+
+def _freedom(parts: Sequence[tuple[float, int]]) -> float:
+    """Return Satterthwaite's degrees of freedom of a sum of variances.
+
+    Args:
+        parts: Each variance, and the number of seeds from which it was estimated; 0 if it is known.
+    """
+    inverse = sum(variance**2 / (seeds - 1) for variance, seeds in parts if seeds > 1)
+    total = sum(variance for variance, _ in parts)
+    return min(_MANY, total**2 / inverse) if inverse else _MANY
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -248,7 +248,7 @@ TAMPERED: dict[str, tuple[Callable[[Path], None], str]] = {
     "copy": (copied(nothing), "are equal to those of the run"),
     "copy with another model's name": (copied(nothing, "another"), "are equal to those of"),
     "copy with edited answers": (copied(some_answers), "are equal to those of the run"),
-    "copy, rounded": (copied(round_all(5)), "are equal to those of the run"),
+    "copy, rounded": (copied(round_all(5)), "to those of the run"),
     "copy, a little moved": (copied(jitter), "to those of the run"),
     "copy as another seed": (another_seed, "are equal to those of the run"),
     "the same archive": (lambda path: archive_of(path, [HERS]) and None, "is the same run as in"),
