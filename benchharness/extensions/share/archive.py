@@ -59,7 +59,7 @@ def pack(store: Store, entry: Entry, suite: str) -> Packed:
     The archive has no weights and no paths. Its probabilities have as many decimals as fit.
 
     Raises:
-        DataError: The archive is too large even with two decimals.
+        DataError: The archive is too large even with two decimals, or a check would refuse it.
     """
     keys = sorted({run.key for cell in entry.cells.values() for run in cell.runs})
     results = list(store.origins(keys))
@@ -92,7 +92,9 @@ def _rounded(store: Store, keys: Collection[str], digits: int | None) -> Iterato
             with_digits(outcome, digits) if isinstance(outcome, Result) else outcome
         )
         run.attempt = 1  # attempts are numbered by each store
-        yield run_to_stored(run)
+        shared = shared_stored(run_to_stored(run))
+        check_text(shared)  # what a check would refuse is not written
+        yield shared
 
 
 def _unpacked_size(content: bytes) -> int:

@@ -323,6 +323,27 @@ def test_there_are_fifty_kinds_of_tampering_and_an_honest_archive_passes(bench, 
     assert {each["run"] for each in faults}.isdisjoint({honest[0].job.key[:12]}), faults
 
 
+def test_custom_tasks_and_metrics_of_plugins_are_shown_as_stored(bench, tmp_path):
+    root = made_repository(tmp_path / "board", {"ada": {"a.jsonl.gz": [HERS]}})
+    own_task(nothing)(root / "contributors" / "bob" / "own.jsonl.gz")
+    run = made_run("his", 1, plugins={"evil": "ab" * 32})
+    (one,) = run.evaluations
+    more = replace(one, scores={**one.scores, "positive_share": 0.5})
+    archive_of(
+        root / "contributors" / "bob" / "plugin.jsonl.gz", [replace(run, evaluations=(more,))]
+    )
+    ended = bench("share", "check", str(root), "--json")
+    found = json.loads(ended.out)
+    assert (ended.code, found["faults"]) == (0, [])
+    said = " ".join(found["checked"])
+    assert "as stored: a task of the contributor's own data has no public labels" in said
+    assert "as stored: the metric positive_share is shown as stored" in said
+    assert bench("share", "build", str(root), "--out", "site").code == 0
+    page = (tmp_path / "site" / "index.html").read_text()
+    assert page.count("by bob, 2026-08-") == 2
+    assert page.count(", as stored") == 2
+
+
 @pytest.mark.parametrize(
     "name",
     [pytest.param(n, marks=() if n in FEW else pytest.mark.soak) for n in TAMPERED],
