@@ -69,7 +69,8 @@ _LIMITS = {
     "extensions/estimator": (541, 4, 0, 0, 16, 0),
     "extensions/frozen_layers": (114, 3, 0, 0, 1, 0),
     "extensions/submission": (3_735, 15, 0, 2, 63, 0),
-    "extensions/reproduce": (2_247, 9, 0, 0, 18, 0),
+    "extensions/reproduce": (2_309, 11, 0, 0, 19, 0),
+    "extensions/share": (2_322, 11, 0, 0, 5, 0),
     "extensions/conll2012": (2_260, 12, 0, 1, 41, 0),
     "extensions/calibration": (1_611, 7, 0, 0, 28, 0),
 }

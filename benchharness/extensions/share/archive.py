@@ -173,6 +173,8 @@ def check_text(stored: StoredRun) -> None:
     if not isinstance(job, Mapping):
         raise DataError(f"the run {_short(stored)} has no job: share it again.")
     check_definition(job.get("definition"), _short(stored))
+    if job.get("limit") is not None and not (type(job["limit"]) is int and job["limit"] > 0):
+        raise DataError(f"the run {_short(stored)} has the limit {job['limit']!r:.20} of rows.")
     names = {name: job.get(name) for name in _SHOWN}
     for name, value in names.items():
         is_empty = value in ("", None) and name in ("checkpoint", "source")

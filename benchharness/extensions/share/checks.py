@@ -73,26 +73,29 @@ def check_repository(
     places = {each.place for each in chosen}
     runs, others, verdicts = list[Inspected](), list[Inspected](), list[tuple[str, Verdict]]()
     for each in every.values():
-        is_chosen = each.place in places
+        found, said = list[Inspected](), list[Finding]()
         if each.fault:
-            found, said = [], [Finding(place=each.place, kind="file", sentence=f"{each.fault}.")]
+            said = [Finding(place=each.place, kind="file", sentence=f"{each.fault}.")]
         elif each.is_archive:
             found, said = inspect(each, rows)
         else:
             try:
                 verdicts += [(each.who, verdict) for verdict in read_verdicts(each.path)]
-                found, said = [], []
             except DataError as error:
                 sentence = str(error).replace(str(each.path), "it")
-                found, said = [], [Finding(place=each.place, kind="file", sentence=sentence)]
-        if is_chosen:
+                said = [Finding(place=each.place, kind="file", sentence=sentence)]
+        if each.place in places:
             runs += found
             findings += said
         else:
             others += found
     findings += _repeated(runs, others)
     findings += _copied(runs, others)
-    known = _reproduced_by_others(runs, verdicts)
+    known = {
+        verdict.run
+        for who, verdict in verdicts
+        if verdict.is_good and who not in {run.who for run in runs if run.job.key == verdict.key}
+    }
     findings += _implausible(runs, others, known)
     notes = [f"checked: {counted(len(chosen), 'file')} with {counted(len(runs), 'run')}."]
     for how, some in grouped((run.how, run) for run in runs).items():
@@ -181,13 +184,6 @@ def _copied(runs: Sequence[Inspected], others: Sequence[Inspected]) -> Iterator[
         )
 
 
-def _reproduced_by_others(
-    runs: Sequence[Inspected], verdicts: Sequence[tuple[str, Verdict]]
-) -> set[str]:
-    owners = grouped((run.job.key, run.who) for run in runs)
-    return {v.key for who, v in verdicts if v.is_good and who not in owners.get(v.key, [who])}
-
-
 _ERRORS = 3.0
 """Number of standard errors by which a score may exceed the best published one."""
 
@@ -206,7 +202,7 @@ def _implausible(
         for s in run.scores
     )
     for run in runs:
-        if run.job.kind != "model" or run.job.key in reproduced:
+        if run.job.kind != "model" or run.identity in reproduced:
             continue
         for score in run.scores:
             place = (run.job.weights, score.task, score.split, score.fingerprint, score.name)

@@ -98,9 +98,13 @@ def sheet_of(
             max(scores) if scores else label if isinstance(label, float) else float("nan")
         )
     wrong = None
-    if rows is not None and len(rows.examples) == len(predictions):
+    if rows is not None and [each.id for each in rows.examples] == [p.id for p in predictions]:
         pairs = zip(some, (rows.examples[place] for place in chosen), strict=True)
-        wrong = np.array([not kind.judge(each, example).right for each, example in pairs])
+        known = [
+            None if example.is_hidden else not kind.judge(each, example).right
+            for each, example in pairs
+        ]
+        wrong = None if None in known else np.array(known)
     ids = hashlib.sha256("\0".join(str(p.id) for p in predictions).encode("utf-8", "replace"))
     return Sheet(
         key=job.key,

@@ -14,7 +14,7 @@ from benchharness.extensions.share.archive import check_paths, read_runs
 from benchharness.extensions.share.copies import Sheet, sheet_of
 from benchharness.extensions.share.repository import Contribution
 from benchharness.leaderboard.job import Job
-from benchharness.leaderboard.result import Evaluation, Result, predictions_of
+from benchharness.leaderboard.result import Evaluation, Result, measures_of, predictions_of
 from benchharness.leaderboard.store.record import run_to_outcome
 from benchharness.leaderboard.text import counted, digest
 from benchharness.splits import evaluate_split
@@ -22,13 +22,14 @@ from benchharness.tasks.examples import Prediction
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task, split_title
+from benchharness.tasks.task import ending_of
 
 Kind = Literal[
     "folder", "file", "digest", "rows", "score", "prediction", "probabilities", "copy",
     "implausible", "reproduction",
 ]  # fmt: skip
-"""What a check found: a file outside of the contributor's folder; a file that cannot be read or
-has a hostile name; and so on."""
+"""Kind of a finding: a file outside of the contributor's folder; a file that cannot be read, or has
+hostile names, paths or code; a wrong digest; other rows than the public ones; and so on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +85,7 @@ class Inspected:
         finished: Time at which it ended, as the archive says.
         how: How its scores were checked: "recomputed", or "as stored" with the reason.
         measured: Digest of its time, duration and losses, which no two runs have in common.
+        identity: Digest that identifies the run in verdicts (`reproduce.verdicts.identity`).
         scores: Its scores by the metrics of the tasks.
         sheets: Its predictions in short form, to find copies.
     """
@@ -94,6 +96,7 @@ class Inspected:
     finished: str
     how: str
     measured: str
+    identity: str
     scores: tuple[Measured, ...]
     sheets: tuple[Sheet, ...]
 
@@ -187,7 +190,10 @@ def _inspected(
         except BenchError as error:
             findings.append(found("prediction", str(error)))
         scores += _measured(one)
-    if unknown := {n for one in result.evaluations for n in one.scores} - {s.name for s in scores}:
+    named: dict[str, dict[str, float]] = {}
+    for one in result.evaluations:
+        named.setdefault(one.task, {}).update(one.scores)
+    if unknown := {n for task, some in named.items() for n in some if n not in measures_of(task)}:
         reasons[f"the metric {', '.join(sorted(unknown))[:80]} is shown as stored"] = None
     how = "as stored: " + "; ".join(reasons) if reasons else "recomputed"
     return Inspected(
@@ -199,6 +205,7 @@ def _inspected(
         measured=digest(
             [result.finished, result.cost.seconds, [point.loss for point in result.curve]]
         ),
+        identity=digest([job.key, result.finished, named]),
         scores=tuple(scores),
         sheets=tuple(sheets),
     ), findings
@@ -221,27 +228,28 @@ def _odd_facts(result: Result) -> Iterator[str]:
 
 def _measured(one: Evaluation) -> Iterator[Measured]:
     task = find_task(one.task)
-    bounds = {metric.name: metric.bounds for metric in (*task.metrics, *task.details)}
     for metric in task.metrics:
-        for name, value in one.scores.items():
-            if name == metric.name or name.startswith(f"{metric.name}_"):
-                low, high = bounds[metric.name]
-                yield Measured(
-                    task=one.task,
-                    split=one.split,
-                    fingerprint=one.fingerprint,
-                    name=name,
-                    value=value,
-                    rows=max(1, len(one.predictions)),
-                    width=high - low,
-                )
+        name = metric.name + ending_of(task, one.split)
+        if name in one.scores:
+            yield Measured(
+                task=one.task,
+                split=one.split,
+                fingerprint=one.fingerprint,
+                name=name,
+                value=one.scores[name],
+                rows=max(1, len(one.predictions)),
+                width=metric.bounds[1] - metric.bounds[0],
+            )
 
 
 def _split_faults(
     result: Result, one: Evaluation, rows: SplitRows | None
 ) -> Iterator[tuple[Kind, str]]:
     """Yield the faults of the predictions and scores for a split."""
-    title, job = split_title(one.task, one.split), result.job
+    title, job, task = split_title(one.task, one.split), result.job, find_task(one.task)
+    if one.split not in (*task.dev_splits, *task.test_splits):
+        yield "rows", f"{one.task} has no split {one.split!r:.40}: share the run as it was stored."
+        return
     if job.kind == "imported" or not one.predictions:
         words = f"{title} has a score without predictions, which nobody can check: share a run."
         yield "prediction", words
@@ -308,7 +316,7 @@ def _odd_probabilities(
     short = [
         p.id
         for p, scores in zip(predictions, listed, strict=True)
-        if any(0 < score < 1 and round(score, _FEW) == score for score in scores)
+        if any(0 < s < 1 and round(s, _FEW) == s and s * 2**16 % 1 for s in scores)
     ]
     if digits is not None and (long := [s for s in every if round(s, digits) != s]):
         yield (
@@ -322,7 +330,7 @@ def _odd_probabilities(
         )
 
 
-_FEW = 4  # a computed probability has at most so many decimals once in a thousand rows
+_FEW = 4  # only fractions such as 0.5 and 0.625 are computed with at most so many decimals
 _AGAIN = "Share the run as it was stored."
 
 

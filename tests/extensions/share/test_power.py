@@ -30,7 +30,7 @@ def scored(others: "np.ndarray", stored: float, found: float) -> ScoreTest:
 
 
 CASES = [
-    pytest.param(10, 4, 1_500),
+    pytest.param(10, 4, 800),
     *(pytest.param(*case, 6_000, marks=pytest.mark.soak)
       for case in ((4, 4), (10, 4), (20, 3), (8, 0))),
 ]  # fmt: skip

@@ -2,9 +2,11 @@
 
 import gzip
 import json
+import random
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,10 @@ import pytest
 from benchharness.errors import DataError
 from benchharness.extensions.share import repository as layout
 from benchharness.extensions.share.archive import UNPACKED_BYTES
+from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.archive import check_archive, read_archive
+from benchharness.tasks.suites import find_task
+from tests.helpers.results import make_job, make_result
 from tests.helpers.shared_rows import (
     archive_of,
     as_data,
@@ -260,3 +265,39 @@ def test_comment_is_markdown_that_shows_hostile_names_as_text(bench, board):
     (board / "contributors" / "eve" / "e.jsonl.gz").unlink()
     assert bench("share", "check", str(board), "--comment", "c.md").code == 0
     assert "### No problems found" in Path("c.md").read_text()
+
+
+ROWS = {
+    "cola": 1043, "sst2": 872, "mrpc": 408, "stsb": 1500, "qqp": 40430, "mnli": 9815, "qnli": 5463,
+    "rte": 277, "wnli": 71,
+}  # fmt: skip
+"""Numbers of dev rows of GLUE (Wang et al. 2019); MNLI has as many in each of two splits."""
+
+
+def of_full_size(task: str, seed: int) -> Result:
+    """Return a run with as many predictions as the real dev split, of a quite sure model."""
+    job = make_job(model="ours", task=f"glue/{task}", seed=seed, data="hub")
+    drawing, found = random.Random(f"{task} {seed}"), find_task(f"glue/{task}")
+    run = make_result(job)
+    evaluations = []
+    for one in run.evaluations:
+        predictions = []
+        for number in range(ROWS[task]):
+            weights = [2.718281828459045 ** drawing.gauss(0, 4) for _ in found.labels]
+            scores = [weight / sum(weights) for weight in weights]
+            label = found.labels[scores.index(max(scores))] if scores else drawing.uniform(0, 5)
+            predictions.append({"id": str(number), "label": label, "scores": scores})
+        evaluations.append(replace(one, predictions=tuple(predictions)))
+    return replace(run, evaluations=tuple(evaluations))
+
+
+@pytest.mark.soak
+def test_five_seeds_on_all_of_glue_fit_in_a_megabyte(bench, board):
+    runs = (of_full_size(task, seed) for task in ROWS for seed in range(1, 6))
+    store_of(Path("results/leaderboard.sqlite"), runs)
+    ended = bench("share", "add", "ours", "--as", "bob", "--to", str(board))
+    (path,) = (board / "contributors" / "bob").iterdir()
+    print(ended.out)  # noqa: T201  (shown with -s)
+    assert path.stat().st_size <= 1_000_000
+    assert "rounded to 4 decimals" in ended.out
+    assert check_archive(path) == 45

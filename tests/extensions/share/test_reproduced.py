@@ -114,5 +114,18 @@ def test_a_score_beyond_what_is_plausible_is_refused_until_it_was_reproduced(
     assert (fault["kind"], fault["place"]) == ("implausible", "contributors/eve/e.jsonl.gz")
     assert "runs of the same weights by others" in fault["sentence"]
     words = ("share", "check", str(root), "--json", "--reproduce", "100%")
-    found = json.loads(bench(*words).out)
+    found = json.loads(bench(*words, "--verdicts", "v.json").out)
     assert "implausible" not in {each["kind"] for each in found["faults"]}
+    # Without a sample, the verdict of another contributor counts, if it is on this very run.
+    verdicts = json.loads(Path("v.json").read_text())
+    for who, run, kinds in (
+        ("eve", None, {"implausible"}),
+        ("person1", "0" * 64, {"implausible"}),
+        ("person1", None, set()),
+    ):
+        given = [{**each, "run": run or each["run"]} for each in verdicts]
+        place = root / "contributors" / who / "v.json"
+        place.write_text(json.dumps(given))
+        found = json.loads(bench("share", "check", str(root), "--json").out)
+        assert {each["kind"] for each in found["faults"]} == kinds
+        place.unlink()

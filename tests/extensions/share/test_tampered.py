@@ -143,6 +143,12 @@ def other_rows_than_the_job(data: Data) -> None:
     data["evaluations"][0]["fingerprint"] = "ab" * 32
 
 
+def invented_split(data: Data) -> None:
+    prints = data["job"]["fingerprints"]
+    prints["glue/rte:devx"] = prints.pop("glue/rte:dev")
+    data["evaluations"][0]["split"] = "devx"
+
+
 def own_task(edit: Callable[[Data], None]) -> Callable[[Path], None]:
     """Write a run of a task on own data whose definition was edited."""
 
@@ -258,6 +264,8 @@ TAMPERED: dict[str, tuple[Callable[[Path], None], str]] = {
         of_run(other_rows_than_the_job),
         "was predicted on other rows than the run states",
     ),
+    "limit below 1": (of_run(field("limit", -1)), "has the limit -1"),
+    "invented split": (of_run(invented_split), "has no split 'devx'"),
     "limit that was not used": (of_run(field("limit", 8)), "does not have the public rows"),
     "other split": (of_run(lambda data: data["evaluations"][0].update(split="dev_mm")), ""),
     # digests

@@ -143,7 +143,7 @@ def propose(bare: Path, folder: Path, run, who: str = "bob") -> str:
     return base
 
 
-@pytest.mark.parametrize("honest", [True, False])
+@pytest.mark.parametrize("honest", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_steps_of_the_check_run_in_order_and_answer_with_one_comment(published, tmp_path, honest):
     run = made_run("his", 2)
     if not honest:
@@ -177,6 +177,7 @@ def test_steps_of_the_check_run_in_order_and_answer_with_one_comment(published, 
     assert (runner.temp / "comment.md").read_text() == text
 
 
+@pytest.mark.soak
 def test_check_that_cannot_run_says_so_in_the_comment(published, tmp_path):
     base = propose(published, tmp_path, made_run("his", 2))
     shutil.rmtree(tmp_path / "proposed" / "contributors")
@@ -188,6 +189,7 @@ def test_check_that_cannot_run_says_so_in_the_comment(published, tmp_path):
     assert "it has no folder contributors" in text
 
 
+@pytest.mark.soak
 def test_steps_of_the_site_write_it_to_the_folder_that_is_uploaded(published, tmp_path):
     git(tmp_path, "clone", "-q", str(published), "checkout")
     jobs = yaml.safe_load((tmp_path / "checkout/.github/workflows/site.yml").read_text())["jobs"]
