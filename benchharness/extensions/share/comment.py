@@ -10,10 +10,10 @@ from benchharness.leaderboard.text import counted, table_cell, visible
 MARK = "<!-- bench share check -->"
 """First line of the comment, by which the next check finds and replaces it."""
 
-MOST_SHOWN = 50
-"""Number of findings that a comment lists. GitHub accepts comments of 65,536 characters."""
+MOST_SHOWN, MOST_NOTES = 50, 20
+"""Numbers of faults and of notes that a comment lists. GitHub accepts 65,536 characters."""
 
-_LONGEST = 600  # characters of a sentence
+_LONGEST = 300  # characters of a sentence, of which signs of Markdown are escaped
 
 
 def markdown(checked: Checked, sentences: Sequence[str]) -> str:
@@ -45,29 +45,29 @@ def _lines(checked: Checked, sentences: Sequence[str]) -> Iterator[str]:
         yield "### No problems found"
         yield ""
         yield "A maintainer can merge this contribution."
-    for note in (*checked.notes, *sentences):
+    for note in (*checked.notes[:MOST_NOTES], *sentences):
         yield ""
         yield inert_markdown(note)
     if others:
         yield ""
         yield "For information:"
         yield ""
-        yield from _table(others)
+        yield from _table(others, MOST_NOTES)
 
 
-def _table(findings: Sequence[Finding]) -> Iterator[str]:
+def _table(findings: Sequence[Finding], most: int = MOST_SHOWN) -> Iterator[str]:
     yield "| file | run | kind | what, and what to do |"
     yield "|---|---|---|---|"
-    for each in findings[:MOST_SHOWN]:
+    for each in findings[:most]:
         place, run = (f"`{table_cell(text).replace('`', '')}`" for text in (each.place, each.run))
         cells = (place, run if each.run else "", each.kind, inert_markdown(each.sentence))
         yield f"| {' | '.join(cells)} |"
-    if (more := len(findings) - MOST_SHOWN) > 0:
+    if (more := len(findings) - most) > 0:
         yield f"\nand {more} more."
 
 
 def inert_markdown(text: str) -> str:
-    """Return a text without links, mentions, images and markup, shortened to 600 characters."""
+    """Return a text without links, mentions, images and markup, shortened to 300 characters."""
     short = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 4]} ..."
     plain = visible(short.replace("\n", " ")).replace("@", "(at)").replace("://", ": //")
     return re.sub(r"([\\`*_\[\]!#~|])", r"\\\1", plain.replace("<", "&lt;"))

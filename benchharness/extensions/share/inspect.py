@@ -190,6 +190,9 @@ def _inspected(
         except BenchError as error:
             findings.append(found("prediction", str(error)))
         scores += _measured(one)
+    for task, flags in result.flags.items():
+        words = f"{task} has a score with a warning: {', '.join(flags)}."
+        findings.append(replace(found("prediction", words), is_fault=False))
     named: dict[str, dict[str, float]] = {}
     for one in result.evaluations:
         named.setdefault(one.task, {}).update(one.scores)

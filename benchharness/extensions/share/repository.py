@@ -189,7 +189,7 @@ def contributions(repository: Repository) -> Iterator[Contribution]:
 def contribution(repository: Repository, place: str) -> Contribution:
     """Return the file at a place in the repository, with the reason why it is not accepted."""
     parts, path = PurePosixPath(place).parts, repository.root / place
-    who = parts[1] if len(parts) > 1 else ""
+    who = parts[1] if len(parts) > 1 and parts[0] == CONTRIBUTORS else ""
     fault = ""
     if len(parts) != 3 or parts[0] != CONTRIBUTORS:
         fault = f"it is not in a folder {CONTRIBUTORS}/NAME, which alone may change"

@@ -292,6 +292,7 @@ def of_full_size(task: str, seed: int) -> Result:
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 def test_five_seeds_on_all_of_glue_fit_in_a_megabyte(bench, board):
     runs = (of_full_size(task, seed) for task in ROWS for seed in range(1, 6))
     store_of(Path("results/leaderboard.sqlite"), runs)

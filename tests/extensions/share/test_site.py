@@ -9,7 +9,7 @@ import pytest
 
 from tests.helpers.browser import faults, opened
 from tests.helpers.hostile import HOSTILE_HTML
-from tests.helpers.shared_rows import archive_of, edited, made_repository, made_run
+from tests.helpers.shared_rows import archive_of, edited, made_repository, made_run, scored
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -49,6 +49,17 @@ def test_site_has_every_row_with_who_when_and_verdict_and_keeps_rows_of_a_name_a
     assert len(details) == 9
     assert all(f'href="index.runs/{each.name}' in page for each in details)
     assert bench("share", "build", str(root), "--out", "site").code == 0, "a second build updates"
+
+
+def test_collapsed_run_is_flagged_on_the_site_and_in_the_check(bench, tmp_path):
+    run = made_run("stuck", 1)
+    rows = [{**row, "label": "entailment", "scores": [0.75, 0.25]}
+            for row in run.evaluations[0].predictions]  # fmt: skip
+    root = made_repository(tmp_path / "board", {"ada": {"a.jsonl.gz": [scored(run, rows)]}})
+    ended = bench("share", "check", str(root))
+    assert (ended.code, "constant predictions" in ended.out) == (0, True)
+    assert bench("share", "build", str(root), "--out", "site").code == 0
+    assert "constant predictions" in Path("site/index.html").read_text()
 
 
 def test_hostile_texts_of_archives_and_verdicts_are_text_on_the_site(bench, tmp_path):
@@ -105,6 +116,7 @@ GLUE = ("glue/rte", "glue/mrpc", "glue/cola", "glue/sst2", "glue/qnli", "glue/wn
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 @pytest.mark.browser
 def test_site_of_300_models_is_small_and_opens_fast(browser, bench, tmp_path):
     root = made_repository(tmp_path / "board", people_with(300, 20, tasks=GLUE))
@@ -120,6 +132,7 @@ def test_site_of_300_models_is_small_and_opens_fast(browser, bench, tmp_path):
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 def test_repository_of_20_contributors_with_1000_rows_is_checked_and_built(bench, tmp_path):
     root = made_repository(tmp_path / "board", people_with(1_000, 20))
     ended = bench("share", "check", str(root), "--json")
