@@ -34,7 +34,7 @@ MOST_RUNS = 1_000
 
 DIGITS = (None, 6, 4, 3, 2)
 """Numbers of decimals of probabilities that are tried until an archive is small enough; None for
-all decimals. With two decimals, five seeds on all of GLUE have less than a megabyte."""
+all decimals. With three decimals, five seeds on all of GLUE have 0.8 to 0.9 MB."""
 
 
 class Packed(NamedTuple):
@@ -61,7 +61,7 @@ def pack(store: Store, entry: Entry, suite: str) -> Packed:
     Raises:
         DataError: The archive is too large even with two decimals, or a check would refuse it.
     """
-    keys = sorted({run.key for cell in entry.cells.values() for run in cell.runs})
+    keys = sorted({run.key for run in entry.runs if run.status == "finished"})
     results = list(store.origins(keys))
     needed = {job.key for each in results for job in with_needs(store, each.job)}
     every = sorted({*keys, *needed})
