@@ -53,15 +53,23 @@ class Packed(NamedTuple):
     digits: int | None
 
 
-def pack(store: Store, entry: Entry, suite: str) -> Packed:
+def pack(store: Store, entry: Entry, suite: str, tasks: Collection[str]) -> Packed:
     """Pack the finished runs of a leaderboard entry, and the runs that they need.
 
-    The archive has no weights and no paths. Its probabilities have as many decimals as fit.
+    The archive has no weights and no paths. Its probabilities have as many decimals as fit. The
+    name stays the same when seeds or tasks are added, so that the row is replaced.
+
+    Args:
+        store: Store of the runs.
+        entry: The entry.
+        suite: Suite of the leaderboard.
+        tasks: Names of the tasks whose runs are packed.
 
     Raises:
         DataError: The archive is too large even with two decimals, or a check would refuse it.
     """
-    keys = sorted({run.key for run in entry.runs if run.status == "finished"})
+    cells = [entry.cells[task] for task in tasks]
+    keys = sorted({run.key for cell in cells for run in cell.runs})
     results = list(store.origins(keys))
     needed = {job.key for each in results for job in with_needs(store, each.job)}
     every = sorted({*keys, *needed})
@@ -70,7 +78,8 @@ def pack(store: Store, entry: Entry, suite: str) -> Packed:
             f"{entry.name} has {len(every):,} runs, but an archive holds at most {MOST_RUNS:,}."
         )
     slug = re.sub(r"[^A-Za-z0-9.]+", "-", f"{entry.model}-{suite}").strip("-.")[:80] or "row"
-    name = f"{slug}-{digest(every)[:10]}.jsonl.gz"
+    row = [suite, entry.model, entry.recipe, entry.precision, entry.variant]
+    name = f"{slug}-{digest(row)[:10]}.jsonl.gz"
     content = b""
     for digits in DIGITS:
         file = io.BytesIO()

@@ -89,7 +89,7 @@ def add(
     with chosen.open() as store:
         for name in rows:
             for each in find_rows(store, [name], chosen.within, select=select_entry):
-                packed.append(pack(store, each.entries[0], each.board.suite))
+                packed.append(pack(store, each.entries[0], each.board.suite, each.tasks))
                 typer.echo(visible(f"{name}, {each.board.title}: {_size(packed[-1])}"))
     if dry_run:
         return

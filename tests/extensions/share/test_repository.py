@@ -111,6 +111,22 @@ def test_add_rounds_probabilities_only_until_the_archive_is_small_enough(bench, 
     assert "but a row has at most 500 bytes" in ended.err
 
 
+def test_add_shares_the_chosen_tasks_and_replaces_the_row_when_it_is_added_again(bench, board):
+    db = store_of(Path("results/leaderboard.sqlite"), [made_run("ours", 1)])
+    words = ("share", "add", "ours", "--as", "bob", "--to", str(board))
+    assert bench(*words).code == 0
+    (first,) = (board / "contributors" / "bob").iterdir()
+    store_of(db, [made_run("ours", 2), made_run("ours", 1, task="glue/wnli")])
+    assert bench(*words, "--task", "glue/rte").code == 0
+    (second,) = (board / "contributors" / "bob").iterdir()
+    assert second == first
+    assert {run.data["job"]["task"] for run in read_archive(second)} == {"glue/rte"}
+    assert check_archive(second) == 2
+    assert bench(*words).code == 0
+    assert check_archive(first) == 3
+    assert bench("share", "check", str(board)).code == 0
+
+
 @pytest.mark.parametrize("name", ["../x", "Ada", "a--b", "-a", "a" * 40, "a/b", "a b", "\u202ea"])
 def test_add_refuses_a_name_that_is_no_github_name(bench, board, name):
     store_of(Path("results/leaderboard.sqlite"), [made_run("ours", 1)])

@@ -95,7 +95,7 @@ def check_in_browser(browser: "Browser", page: Path, rows: int) -> None:
         before = report.names()
         report.page.get_by_role("button", name="model", exact=True).click()
         names = report.names()
-        assert names[0] == "model-0 (person0)"
+        assert names[0].startswith("model-0 (person0)"), names[:3]
         assert names != before
         assert len(names) == len(before) > 5
         report.page.get_by_role("searchbox").fill("by person1,")
