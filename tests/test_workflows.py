@@ -120,6 +120,28 @@ def words_of(runner: Mapping[str, str], program: str) -> list[str]:
     return (Path(runner["RUNNER_TEMP"]) / f"{program}.words").read_text().splitlines()
 
 
+GH = """#!/bin/bash
+printf '%s\\n' "$*" >> "$RUNNER_TEMP/gh.txt"
+case "$*" in *--paginate*) cat "$RUNNER_TEMP/old.txt" ;; esac
+"""
+
+
+def test_action_writes_one_comment_and_updates_it(runner: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "gh").write_text(GH)
+    (tmp_path / "gh").chmod(0o755)
+    given = {"GH_TOKEN": "x", "COMMENTS": "all", "UPDATED": "one"}
+    assert run_step("comment", runner, **given) == 0
+    assert not (tmp_path / "gh.txt").exists(), "without a verdict there is no comment"
+    (tmp_path / "bench-check.md").write_text("fine\n")
+    for old in ("", "7\n8\n"):
+        (tmp_path / "old.txt").write_text(old)
+        assert run_step("comment", runner, **given) == 0
+    file = f"--field body=@{tmp_path}/comment.md"
+    calls = (tmp_path / "gh.txt").read_text().splitlines()
+    assert calls[1::2] == [f"api --silent all {file}", f"api --silent --method PATCH one/7 {file}"]
+    assert (tmp_path / "comment.md").read_text() == "<!-- bench check -->\nfine\n"
+
+
 @pytest.mark.parametrize("version", ["", "1.2.3"])
 def test_action_installs_its_own_code_or_the_requested_release(
     runner: dict[str, str], version: str

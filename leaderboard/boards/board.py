@@ -53,6 +53,8 @@ class Board:
             benchharness equals training with transformers (see `reproduction.parity_of`). Empty if
             it was not requested.
         paths: True if paths of this machine are shown in full.
+        remarks: Text about each run for the description of its entry in the report, keyed by job
+            key, such as who contributed it.
     """
 
     suite: str
@@ -68,6 +70,11 @@ class Board:
     machine: str = ""
     parity: Mapping[str, str] = field(default_factory=dict)
     paths: bool = False
+    remarks: Mapping[str, str] = field(default_factory=dict)
+
+    def remarks_of(self, runs: Iterable[RunRow]) -> str:
+        """Return the texts in `remarks` about these runs, joined by "; " and without duplicates."""
+        return "; ".join(dict.fromkeys(filter(None, (self.remarks.get(run.key) for run in runs))))
 
     def parity_of(self, runs: Iterable[RunRow]) -> str:
         """Return the texts in `parity` about these runs, joined by "; " and without duplicates."""

@@ -336,6 +336,7 @@ def _entry_row(
         low, high = entry.seeds
         details += [entry.precision, counted(low, "seed", high), *entry.start_labels]
         details += [*entry.gain_labels, *entry.selection_labels]
+    details.append(board.remarks_of(runs))
     known = known_size(entry.model, sizes)
     # Link to a model card only if the weights came from the Hub, because a user's folder may have
     # the name of a published model.

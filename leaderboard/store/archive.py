@@ -21,6 +21,7 @@ from typing import IO, Any, NamedTuple
 from platformdirs import user_data_path
 
 from benchharness.errors import BenchError, DataError, StoreError
+from benchharness.leaderboard.store.columns import to_columns, to_rows
 from benchharness.leaderboard.store.numbers import Known, fitting
 from benchharness.leaderboard.store.record import (
     Run,
@@ -61,8 +62,13 @@ def maker_of(provenance: object) -> str:
 # Archives: gzipped JSON lines, i.e. a header, one line per run, and a last line with a digest.
 
 
-def _archive_lines(runs: Iterable[StoredRun], facts: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of an archive with their line ends (see docs/exports.md)."""
+def _archive_lines(
+    runs: Iterable[StoredRun], facts: Mapping[str, Any], *, columns: bool = False
+) -> Iterator[str]:
+    """Yield the lines of an archive with their line ends (see docs/exports.md).
+
+    If `columns` is true, predictions are written as columns (see columns.py).
+    """
     digest, count = hashlib.sha256(), 0
     # The first line is {"format":"benchharness archive","version":2,"benchharness":"0.1.0"}. The
     # line of a run is {"key":..,"attempt":1,"status":"finished","digest":..,"data":{..}}. The last
@@ -72,7 +78,8 @@ def _archive_lines(runs: Iterable[StoredRun], facts: Mapping[str, Any]) -> Itera
     digest.update(header.encode("ascii"))
     yield header
     for run in runs:
-        line = to_text(vars(run)) + "\n"
+        data = to_columns(run.data) if columns else run.data
+        line = to_text({**vars(run), "data": data}) + "\n"
         if len(line) >= LONGEST_LINE:
             raise DataError(f"run {run.key[:12]} has too many predictions for an archive.")
         digest.update(line.encode("ascii"))
@@ -82,7 +89,12 @@ def _archive_lines(runs: Iterable[StoredRun], facts: Mapping[str, Any]) -> Itera
 
 
 def write_archive(
-    file: IO[bytes], runs: Iterable[StoredRun], *, paths: bool = False, **facts: Any
+    file: IO[bytes],
+    runs: Iterable[StoredRun],
+    *,
+    paths: bool = False,
+    columns: bool = False,
+    **facts: Any,
 ) -> int:
     """Write runs to an archive; return their number. Equal runs of one version give equal bytes.
 
@@ -91,13 +103,14 @@ def write_archive(
         runs: Runs to write.
         paths: Keep the paths of this machine, for a copy that stays on this machine. By default
             they are shortened (see sharing.py).
+        columns: Write predictions as columns, which takes less space (see columns.py).
         facts: Further fields of the archive's first line; `archive_facts` returns them.
     """
     runs = runs if paths else map(shared_stored, runs)
     count = -2  # do not count the header and the last line
     # Without a name and a time in gzip's header, equal runs give equal bytes.
     with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
-        for line in _archive_lines(runs, facts):
+        for line in _archive_lines(runs, facts, columns=columns):
             packed.write(line.encode("ascii"))
             count += 1
     return count
@@ -187,7 +200,7 @@ def _runs(path: Path) -> Iterator[StoredRun]:
                     f"line {count + 1} of {path} is not a run: it must contain exactly "
                     f"{', '.join(kinds)}."
                 )
-            yield StoredRun(**data)
+            yield StoredRun(**{**data, "data": to_rows(data["data"])})
     raise DataError(f"{path} is truncated, because its last line is missing: copy it again.")
 
 

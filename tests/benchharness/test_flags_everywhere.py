@@ -176,6 +176,10 @@ IN_EXTENSIONS = of_extensions(
             "robustness": "robustness/test_robustness.py::"
             "test_flags_of_a_run_are_shown_with_its_scores"
         },
+        "share": dict.fromkeys(
+            ("share check", "share build"),
+            "share/test_site.py::test_collapsed_run_is_flagged_on_the_site_and_in_the_check",
+        ),
     }
 )
 """Commands with tests in tests/extensions."""
@@ -184,6 +188,7 @@ WITHOUT_NUMBERS = {
     "fetch", "run --write-task", "submit", "show suites", "show tasks", "show models",
     "show published", "doctor", "db", "db check", "db backup", "db merge", "db import",
     "db rename", "db hide", "db delete", "show config",
+    *of_extensions({"share": dict.fromkeys(("share", "share init", "share add"))}),
 }  # fmt: skip
 """Commands that show no score of a stored run."""
 

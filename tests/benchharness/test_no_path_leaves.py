@@ -275,6 +275,16 @@ def paper(m):
     m.run("paper", *sides, "--db", m.db, "--to", "paper", codes=(1,))
 
 
+def shared(m):
+    m("share", "init", "board")
+    m.stored("share", "add", "mine:paper", "--suite", "glue", "--as", "ada", "--to", "board")
+    m("share", "build", "board", "--out", "site")
+    words = ("--reproduce", "100%", "--minutes", "0", "--comment", "c.md", "--verdicts", "v.json")
+    m.run("share", "check", "board", *words, codes=(0, 1))
+
+
+OF_SHARE = ("init folder", "add --to", "check --comment", "check --verdicts", "build --out")
+
 WRITERS: dict[str, Writer] = {
     "run --log": all_runs,
     "run --out": all_runs,
@@ -298,6 +308,7 @@ WRITERS: dict[str, Writer] = {
             "sheet": {
                 "sheet --out": lambda m: m.stored("sheet", m.kept, "--out", "sheet.html"),
             },
+            "share": {f"share {option}": shared for option in OF_SHARE},
         }
     ),
 }
@@ -322,6 +333,7 @@ READS = {
     *("--check", "--na-prob", "--variant", "--repair", "--db", "where", "files", "--start-from"),
     *("predict file", "db import file", "show config file", "sheet name"),
     *("--config", "--checkpoint", "--merge", "--sets-data"),
+    *("share check folder", "share build folder"),
 }
 
 
@@ -429,7 +441,16 @@ WRITING = {
     "leaderboard/store/archive.py": "export --all",
     "leaderboard/store/database.py": "a copy of the store, which stays",
     "benchharness/extensions/submission/inspection.py": "submit --out",
-    **of_extensions({"paper": {"benchharness/extensions/paper/folder.py": "paper --to"}}),
+    **of_extensions(
+        {
+            "paper": {"benchharness/extensions/paper/folder.py": "paper --to"},
+            "share": {
+                "benchharness/extensions/share/repository.py": "share add --to",
+                "benchharness/extensions/share/sample.py": "share check --verdicts",
+                "benchharness/extensions/share/command.py": "share check --comment",
+            },
+        }
+    ),
 }
 """Modules that write files for users, keyed by the option that sets the path."""
 

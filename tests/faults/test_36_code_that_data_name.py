@@ -65,7 +65,8 @@ KINDS = ("archive", "merged", "file", "hub")
 class Foreign(SimpleNamespace):
     """Paths of another user's store, archive, rows and scripts, and the file that scripts create.
 
-    `run` is the key of a run whose model is kept in `folder`, `key` that of another one.
+    `run` is the key of a run whose model is kept in `folder`, `key` that of another one. `board` is
+    a repository of results with the archive.
     """
 
     home: Path
@@ -73,6 +74,7 @@ class Foreign(SimpleNamespace):
     key: str
     task: str
     folder: Path
+    board: Path
     marker: Path
     owns: dict[str, OwnData]
 
@@ -154,10 +156,22 @@ def foreign(copies, tmp_path_factory) -> Iterator[Foreign]:
         key=results["archive"][0].job.key,
         task=run.job.task,
         folder=kept,
+        board=_repository(home),
         marker=marker,
         owns=owns,
     )
     begin()
+
+
+def _repository(home: Path) -> Path:
+    """Create a repository of results to which each archive was contributed."""
+    place = home / "board" / "contributors" / "eve"
+    place.mkdir(parents=True)
+    (home / "board" / "share.toml").write_text('version = 1\ntitle = "x"\n')
+    for kind in ("archive", "merged", "hub"):
+        if (home / f"{kind}.jsonl.gz").exists():
+            shutil.copy(home / f"{kind}.jsonl.gz", place)
+    return home / "board"
 
 
 def _trained(own: OwnData, home: Path) -> tuple[Result, Path]:
@@ -249,6 +263,19 @@ WORDS: dict[str, list[tuple[str, ...]]] = {
                     ("reproduce", "--list", *DB),
                 ]
             },
+            "share": {
+                "share init": [("share", "init", "board")],
+                "share add": [
+                    ("share", "init", "board"),
+                    ("share", "add", "one", "--as", "ada", "--to", "board", *DB),
+                ],
+                "share check": [
+                    ("share", "check", "BOARD"),
+                    ("share", "check", "BOARD", "--reproduce", "100%", "--data", "ROWS"),
+                    ("share", "check", "BOARD", "--comment", "c.md", "--json"),
+                ],
+                "share build": [("share", "build", "BOARD", "--out", "site")],
+            },
         }
     ),
 }
@@ -265,6 +292,9 @@ REFUSED = {
     "explain": [2],
     "show config": [2],
     "reproduce": [4, 4, 4, 0],
+    "share add": [0, 4],
+    "share check": [1, 1, 1],
+    "share build": [2],
     "curve": [2],
     "ensemble": [4],
     "groups": [2],
@@ -313,6 +343,7 @@ def _call(victim, foreign, command, store="v.sqlite") -> None:
         "ROWS": str(foreign.home / "rows.csv"),
         "ARCHIVE": str(foreign.home / "archive.jsonl.gz"),
         "FOLDER": str(foreign.folder),
+        "BOARD": str(foreign.board),
         "RUN": foreign.run[:12],
         "KEY": foreign.key[:12],
         "v.sqlite": store,

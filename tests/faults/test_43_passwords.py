@@ -92,6 +92,12 @@ CALLS: Mapping[str, Sequence[str]] = {
             "run_file": {"show config": ("run.toml",)},
             "explanation": {"explain": ("{key}", "--from", "{key}")},
             "reproduce": {"reproduce": ("{key}",)},
+            "share": {
+                "share init": ("board",),
+                "share add": ("one", "--as", "ada", "--to", "nowhere"),
+                "share check": ("nowhere",),
+                "share build": ("nowhere", "--out", "site"),
+            },
             "paper": {
                 "paper": ("--model", "one", "--suite", "snli", "--data", "mini", "--to", "paper")
             },
@@ -102,7 +108,7 @@ CALLS: Mapping[str, Sequence[str]] = {
 
 CODES = {
     **dict.fromkeys(("which", "submit", "fetch", "model", "predict", "paper", "calibration"), 2),
-    "show config": 2,
+    **dict.fromkeys(("show config", "share add", "share check", "share build"), 2),
     **dict.fromkeys(("check", "reproduce"), 4),
 }
 """Exit codes of commands that have no valid input here."""

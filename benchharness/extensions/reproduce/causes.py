@@ -314,12 +314,12 @@ def _scores(pair: Pair) -> Iterator[Cause]:
         except (BenchError, DataError) as error:
             yield Cause(thing="prediction", sentence=str(error).rstrip("."), is_sure=True)
             continue
-        usual = partial(_usual_scores, find_task(one.task), predictions, rows.examples)
+        usual = partial(usual_scores, find_task(one.task), predictions, rows.examples)
         is_same = one.predictions == other.predictions
-        yield from _unfounded(one, again, usual, is_same=is_same) if one.scores else ()
+        yield from unfounded(one, again, usual, is_same=is_same) if one.scores else ()
         # A label may be chosen by a threshold, so compare with the repetition.
-        odd = _undecided(one, predictions)
-        if odd and not _undecided(other, predictions_of(other)):
+        odd = undecided(one, predictions)
+        if odd and not undecided(other, predictions_of(other)):
             words = (
                 f"the stored answers to {_listed(odd)} of {_title(one.name)} are not the ones with "
                 "the highest stored probability"
@@ -327,7 +327,7 @@ def _scores(pair: Pair) -> Iterator[Cause]:
             yield Cause(thing="prediction", sentence=words, is_sure=True)
 
 
-def _unfounded(
+def unfounded(
     one: Evaluation,
     again: Mapping[str, float],
     usual: Callable[[], Iterable[tuple[str, float]]],
@@ -358,7 +358,7 @@ def _unfounded(
             yield Cause(thing=thing, sentence=f"{words} {again[name]:.4f}", is_sure=True)
 
 
-def _usual_scores(
+def usual_scores(
     task: Task, predictions: Sequence[Any], examples: Sequence[Any]
 ) -> Iterator[tuple[str, float]]:
     """Yield the scores of class labels by the usual metrics, whether the task has them or not."""
@@ -372,7 +372,7 @@ def _usual_scores(
         yield f"F1 of {label}", binary_f1(label).compute(predictions, examples) or 0.0
 
 
-def _undecided(one: Evaluation, predictions: Sequence[Prediction]) -> list[str]:
+def undecided(one: Evaluation, predictions: Sequence[Prediction]) -> list[str]:
     """Return the ids of rows whose answer is not the class with the highest probability."""
     kind, found = answer_type(find_task(one.task)), []
     for each in predictions:

@@ -35,6 +35,7 @@ from benchharness.errors import BenchError, StoreError
 from benchharness.extensions.reproduce.causes import Pair
 from benchharness.extensions.reproduce.judge import judge
 from benchharness.extensions.reproduce.replay import CannotRunError, Sources, placement_of
+from benchharness.extensions.reproduce.rounding import digits_of, with_digits
 from benchharness.extensions.reproduce.verdicts import WORDS, Verdict, Verdicts, identity
 from benchharness.leaderboard.boards.board import select_entry_or_run
 from benchharness.leaderboard.job import Job
@@ -447,9 +448,10 @@ class _Round:
         self._seconds = self._seconds[0] + then, self._seconds[1] + now
         others = self._others(row)
         try:
+            stored = replace(self._whole(key), job=job)
             pair = Pair(
-                stored=replace(self._whole(key), job=job),
-                found=result,
+                stored=stored,
+                found=with_digits(result, digits_of(stored.provenance)),
                 rows=self._sources.rows(job),
                 siblings=(self._whole(each.key) for each in others),
                 upstream=[*self._upstream(job, found)],

@@ -1,0 +1,244 @@
+"""Checks of a whole repository, or of the files that a pull request changes."""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import stdev
+
+from benchharness.errors import DataError
+from benchharness.extensions.reproduce.verdicts import Verdict, read_verdicts
+from benchharness.extensions.share.copies import copies
+from benchharness.extensions.share.inspect import (
+    Finding,
+    Inspected,
+    Measured,
+    PublicRows,
+    inspect,
+)
+from benchharness.extensions.share.repository import (
+    Contribution,
+    Repository,
+    changed_places,
+    contribution,
+    contributions,
+)
+from benchharness.leaderboard.boards.published import published
+from benchharness.leaderboard.text import counted, digest, grouped
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """Result of a check.
+
+    Attributes:
+        files: The files that were checked.
+        runs: The runs in them.
+        others: The runs in all other files.
+        verdicts: Verdicts in all files, with the contributors that gave them.
+        findings: What was found.
+        notes: Sentences for readers.
+    """
+
+    files: tuple[Contribution, ...]
+    runs: tuple[Inspected, ...]
+    others: tuple[Inspected, ...]
+    verdicts: tuple[tuple[str, Verdict], ...]
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def faults(self) -> list[Finding]:
+        """Findings for which the contribution cannot be accepted."""
+        return [each for each in self.findings if each.is_fault]
+
+
+def check_repository(
+    repository: Repository, rows: PublicRows, since: str = "", author: str = ""
+) -> Checked:
+    """Check all contributions, or those that have changed.
+
+    Args:
+        repository: The repository.
+        rows: The public labels.
+        since: Revision of git; only files that differ from it are checked. "" for all files.
+        author: Contributor who proposes the changes, and may change no other folder; "" for any.
+    """
+    every = {each.place: each for each in contributions(repository)}
+    findings = list[Finding]()
+    chosen = list(every.values())
+    if since:
+        changed = [contribution(repository, each) for each in changed_places(repository, since)]
+        findings += _misplaced(changed, author.lower())
+        chosen = [each for each in changed if each.place in every]
+    places = {each.place for each in chosen}
+    runs, others, verdicts = list[Inspected](), list[Inspected](), list[tuple[str, Verdict]]()
+    for each in every.values():
+        found, said = list[Inspected](), list[Finding]()
+        if each.fault:
+            said = [Finding(place=each.place, kind="file", sentence=f"{each.fault}.")]
+        elif each.is_archive:
+            found, said = inspect(each, rows)
+        else:
+            try:
+                verdicts += [(each.who, verdict) for verdict in read_verdicts(each.path)]
+            except DataError as error:
+                sentence = str(error).replace(str(each.path), "it")
+                said = [Finding(place=each.place, kind="file", sentence=sentence)]
+        if each.place in places:
+            runs += found
+            findings += said
+        else:
+            others += found
+    findings += _repeated(runs, others)
+    findings += _copied(runs, others)
+    known = {
+        verdict.run
+        for who, verdict in verdicts
+        if verdict.is_good and who not in {run.who for run in runs if run.job.key == verdict.key}
+    }
+    findings += _implausible(runs, others, known)
+    notes = [f"checked: {counted(len(chosen), 'file')} with {counted(len(runs), 'run')}."]
+    for how, some in grouped((run.how, run) for run in runs).items():
+        notes.append(f"{counted(len(some), 'run')}: {how}.")
+    return Checked(
+        files=tuple(chosen),
+        runs=tuple(runs),
+        others=tuple(others),
+        verdicts=tuple(verdicts),
+        findings=tuple(findings),
+        notes=tuple(notes),
+    )
+
+
+def with_sample(checked: Checked, found: Iterable[Finding], reproduced: Iterable[str]) -> Checked:
+    """Return a check with the findings of a sample; a reproduced score counts as plausible."""
+    good = {key[:12] for key in reproduced}
+    kept = [f for f in checked.findings if f.kind != "implausible" or f.run not in good]
+    return replace(checked, findings=(*kept, *found))
+
+
+def _misplaced(changed: Sequence[Contribution], author: str) -> Iterator[Finding]:
+    for each in changed:
+        if author and each.who != author:
+            yield Finding(
+                place=each.place,
+                kind="folder",
+                sentence=f"{author} may only change files in contributors/{author}: leave this "
+                "file as it is, or ask a maintainer.",
+            )
+
+
+def _repeated(runs: Sequence[Inspected], others: Sequence[Inspected]) -> Iterator[Finding]:
+    """Yield runs that are in the repository already, and tasks whose definition is another one."""
+    by_key = grouped((run.job.key, run) for run in (*runs, *others))
+    definitions = grouped(
+        (run.job.task, digest(run.job.definition)) for run in (*others, *runs) if run.job.definition
+    )
+    now = {run.place for run in runs}
+    for run in runs:
+        there = [each for each in by_key[run.job.key] if each is not run]
+        same = [each for each in there if each.who == run.who or each.measured == run.measured]
+        # If both are checked now, one of them stays.
+        first = [each.place for each in same if each.place not in now or each.place < run.place]
+        if first:
+            yield Finding(
+                place=run.place,
+                run=run.run,
+                kind="copy",
+                sentence=f"it is the same run as in {first[0]}: leave it out.",
+            )
+        elif there and not same:
+            yield Finding(
+                place=run.place,
+                run=run.run,
+                kind="copy",
+                sentence=f"{there[0].who} has shared a run of the same job, of which this is a "
+                "repetition.",
+                is_fault=False,
+            )
+        if len({*definitions.get(run.job.task, ())}) > 1:
+            yield Finding(
+                place=run.place,
+                run=run.run,
+                kind="rows",
+                sentence=f"the task {run.job.task} is defined otherwise in another archive: its "
+                "labels or columns were changed.",
+            )
+
+
+def _copied(runs: Sequence[Inspected], others: Sequence[Inspected]) -> Iterator[Finding]:
+    every = [*runs, *others]
+    listed = [(run.who, run.sheets) for run in every]
+    for found in copies(listed, range(len(runs))):
+        run, source = every[found.place], every[found.source]
+        # If both are checked now, the later run is the copy.
+        both = found.source < len(runs)
+        if both and (run.finished, run.place) < (source.finished, source.place):
+            continue
+        yield Finding(
+            place=run.place,
+            run=run.run,
+            kind="copy",
+            sentence=f"{found.sentence} to those of the run {source.run} in {source.place}, "
+            "which is of another job: share predictions of your own run.",
+        )
+
+
+_ERRORS = 3.0
+"""Number of standard errors by which a score may exceed the best published one."""
+
+_POINTS, _SEEDS, _FEW = 0.05, 4.0, 3
+"""A score may exceed the best of at least 3 other runs of the same weights by 5 points, or by 4
+standard deviations if that is more."""
+
+
+def _implausible(
+    runs: Sequence[Inspected], others: Sequence[Inspected], reproduced: set[str]
+) -> Iterator[Finding]:
+    """Yield scores that are far better than all that is known, unless somebody reproduced them."""
+    known = grouped(
+        ((run.job.weights, s.task, s.split, s.fingerprint, s.name), (run, s.value))
+        for run in (*runs, *others)
+        for s in run.scores
+    )
+    for run in runs:
+        if run.job.kind != "model" or run.identity in reproduced:
+            continue
+        for score in run.scores:
+            place = (run.job.weights, score.task, score.split, score.fingerprint, score.name)
+            peers = [value for other, value in known[place] if other.who != run.who]
+            words = "" if run.job.data == "mini" else _beyond_published(score)
+            if len(peers) >= _FEW:
+                room = max(_POINTS * score.width, _SEEDS * stdev(peers))
+                if score.value > max(peers) + room:
+                    words = (
+                        f"the best of {len(peers)} runs of the same weights by others has "
+                        f"{100 * max(peers):.1f}"
+                    )
+            if words:
+                yield Finding(
+                    place=run.place,
+                    run=run.run,
+                    kind="implausible",
+                    sentence=f"{score.task} {score.name} {100 * score.value:.1f} is beyond what is "
+                    f"plausible, because {words}: ask somebody to reproduce the run and to add "
+                    "the verdict to their folder.",
+                )
+                break
+
+
+def _beyond_published(score: Measured) -> str:
+    """Describe the best published score if `score` is far above it, else return ""."""
+    best = max(
+        (
+            cell.value / 100
+            for row in published(score.task.partition("/")[0])
+            for cell in row.of(score.task)
+            if cell.scores == (score.name,)
+        ),
+        default=math.inf,
+    )
+    share = min(max(best, 0.0), 1.0)
+    error = math.sqrt(max(share * (1 - share), 0.25 / score.rows) / score.rows)
+    is_far = math.isfinite(best) and score.value > best + _ERRORS * error
+    return f"the best published score is {100 * best:.1f}" if is_far else ""
