@@ -280,7 +280,7 @@ def shared(m):
     m.stored("share", "add", "mine:paper", "--suite", "glue", "--as", "ada", "--to", "board")
     m("share", "build", "board", "--out", "site")
     words = ("--reproduce", "100%", "--minutes", "0", "--comment", "c.md", "--verdicts", "v.json")
-    m.run("share", "check", "board", *words, codes=(0, 1))
+    m("share", "check", "board", *words, codes=(0, 1))
 
 
 OF_SHARE = ("init folder", "add --to", "check --comment", "check --verdicts", "build --out")

@@ -8,7 +8,7 @@ EXTENSION = Extension(
     commands={
         "sheet": Command(
             "command:sheet",
-            "Write one page about a model: score, calibration, groups, data, and what is missing.",
+            "Write one page with all that is known about a model.",
             "sheet roberta --task glue/rte --out sheet.html",
             READ,
         ),
