@@ -95,6 +95,11 @@ class Part:
     evidence: Mapping[str, Evidence] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def is_bad(self) -> bool:
+        """Whether a line of a table is a problem."""
+        return any(line.is_bad for table in self.tables for line in table.lines)
+
 
 def subjects_of(
     store: Store, name: str, within: Within = ANYWHERE, *, folder: Path | None = None

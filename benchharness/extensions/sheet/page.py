@@ -39,6 +39,16 @@ class Sheet:
         tasks = ", ".join(distinct_title(task) for task in self.subject.tasks)
         return f"{self.subject.entry.name} on {tasks}"
 
+    @property
+    def results(self) -> list[tuple[int, str, Part]]:
+        """Sections with a result: their number on the page, heading and content, problems first."""
+        found = [
+            (number, heading, part)
+            for number, (heading, part) in enumerate(self.parts.items(), 1)
+            if part.text
+        ]
+        return sorted(found, key=lambda each: not each[2].is_bad)
+
 
 def is_number(text: str) -> bool:
     """Return whether the text of a cell is a number or an interval, which is aligned right."""
@@ -84,6 +94,7 @@ def to_json(sheet: Sheet) -> dict[str, Any]:
         "limit": subject.board.limit,
         "tasks": list(subject.tasks),
         "runs": [run.key for run in subject.entry.runs],
+        "problems": [heading for _, heading, part in sheet.results if part.is_bad],
         "sections": {
             heading: {
                 "text": part.text,
@@ -98,9 +109,9 @@ def to_json(sheet: Sheet) -> dict[str, Any]:
 
 
 def to_text(sheet: Sheet) -> str:
-    """Return the results of all sections, and what is missing, as lines for a terminal."""
+    """Return the results, problems first, and then what is missing, as lines for a terminal."""
     lines = [sheet.title]
+    lines += [f"  {heading}: {part.text}" for _, heading, part in sheet.results]
     for heading, part in sheet.parts.items():
-        lines += [f"  {heading}: {part.text}"] if part.text else []
         lines += [f"  {heading}, missing: {said}" for said in part.missing]
     return "\n".join(map(visible, lines))

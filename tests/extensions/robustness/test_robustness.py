@@ -1,6 +1,7 @@
 """Tests of `bench robustness` with models that were trained on rows with a planted shortcut."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -113,11 +114,17 @@ def test_sheet_shows_a_planted_shortcut_as_a_problem(here, bench):
     assert here("--sets", "snli-hard", "--sets-data", "sets").code == 0
     ended = bench("sheet", "tiny", "--db", "board.sqlite", "--json")
     assert ended.code == 0, ended.err
+    assert json.loads(ended.out)["problems"][0] == "Robustness"
     found = json.loads(ended.out)["sections"]["Robustness"]
     assert found["text"].startswith("Not better than the most frequent class on SNLI-hard")
     (record,) = found["facts"]["records"]
     assert record["is_bad"]
     assert not found["missing"]
+    assert bench("sheet", "tiny", "--db", "board.sqlite", "--out", "sheet.html").code == 0
+    page = Path("sheet.html").read_text(encoding="utf-8")
+    tiles = re.findall(r'<div class="tile( bad)?"><h2><a href="#(part-\d+)"', page)
+    assert tiles[0][0] == " bad"
+    assert f'<h2 id="{tiles[0][1]}">Robustness</h2>' in page
 
 
 def test_planted_shortcut_is_found(here):
