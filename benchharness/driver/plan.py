@@ -123,7 +123,7 @@ def plan(request: Request) -> Plan:
     # ---- Find the requested encoders and baselines.
     encoders = _find_encoders(request)
     asked = [model for model in request.models if model.is_baseline]
-    below = BASELINES if request.options.baselines and encoders else ()
+    below = BASELINES if request.options.baselines else ()
     baselines = tuple(dict.fromkeys((*below, *asked)))
 
     # ---- Find the tasks that can run. The data of all tasks that their recipes need must exist.

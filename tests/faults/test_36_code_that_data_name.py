@@ -246,6 +246,7 @@ WORDS: dict[str, list[tuple[str, ...]]] = {
         {
             "calibration": {"calibration": [("calibration", "one", *DB)]},
             "groups": {"groups": [("groups", "one", *DB)]},
+            "robustness": {"robustness": [("robustness", "one", "--perturb", "all", *DB)]},
             "sheet": {"sheet": [("sheet", "one", "--suite", "SUITE", *DB)]},
             "paper": {
                 "paper": [("paper", "--model", "tiny", "--against", "minilm", "--dry-run", *DB)]
@@ -298,6 +299,7 @@ REFUSED = {
     "curve": [2],
     "ensemble": [4],
     "groups": [2],
+    "robustness": [2],
     "model": [0, 4, 4],
     "export": [0, 0, 2],
 }

@@ -87,6 +87,7 @@ CALLS: Mapping[str, Sequence[str]] = {
         {
             "calibration": {"calibration": ("one",)},
             "groups": {"groups": ("one",)},
+            "robustness": {"robustness": ("one", "--perturb", "all")},
             "sheet": {"sheet": ("one",)},
             "demo": {"demo": ("--dry-run",)},
             "run_file": {"show config": ("run.toml",)},
@@ -108,6 +109,7 @@ CALLS: Mapping[str, Sequence[str]] = {
 
 CODES = {
     **dict.fromkeys(("which", "submit", "fetch", "model", "predict", "paper", "calibration"), 2),
+    **dict.fromkeys(("groups", "sheet", "robustness"), 2),
     **dict.fromkeys(("show config", "share add", "share check", "share build"), 2),
     **dict.fromkeys(("check", "reproduce"), 4),
 }

@@ -7,7 +7,7 @@ from benchharness.extensions.share.checks import Checked
 from benchharness.extensions.share.inspect import Finding
 from benchharness.leaderboard.text import counted, table_cell, visible
 
-MARK = "<!-- bench share check -->"
+MARK = "<!-- benchharness: shared results -->"
 """First line of the comment, by which the next check finds and replaces it."""
 
 MOST_SHOWN, MOST_NOTES = 50, 20

@@ -37,7 +37,7 @@ TEXTS = [
 ]
 TEXTS = [f"{text} {number}" for number in range(5) for text in TEXTS]
 CLASSES = ["good", "bad"] * (len(TEXTS) // 2)
-QUICK: dict[str, Any] = {"epochs": 4, "learning_rate": 1e-3, "batch_size": 8, "device": "cpu"}
+QUICK: dict[str, Any] = {"epochs": 8, "learning_rate": 1e-3, "batch_size": 8, "device": "cpu"}
 
 
 @pytest.fixture(scope="module")

@@ -275,7 +275,9 @@ def test_comment_is_markdown_that_shows_hostile_names_as_text(bench, board):
     ended = bench("share", "check", str(board), "--comment", "c.md")
     text = Path("c.md").read_text()
     assert ended.code == 1
-    assert text.startswith("<!-- bench share check -->\n### This contribution cannot be accepted")
+    assert text.startswith(
+        "<!-- benchharness: shared results -->\n### This contribution cannot be accepted"
+    )
     for hostile in ("@all", r"(?<!\\)\]\(", "<img", "(?<!\\\\)`code", "://"):
         assert not re.search(hostile, text.partition("\n")[2]), hostile
     (board / "contributors" / "eve" / "e.jsonl.gz").unlink()

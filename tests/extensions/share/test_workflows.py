@@ -163,7 +163,7 @@ def test_steps_of_the_check_run_in_order_and_answer_with_one_comment(published, 
     assert runner.run(check, AUTHOR="Bob", REV=revision) == (0 if honest else 1)
     comment = runner.outputs()["comment"]
     text = base64.b64decode(comment).decode()
-    assert text.startswith("<!-- bench share check -->\n")
+    assert text.startswith("<!-- benchharness: shared results -->\n")
     assert ("No problems found" in text) == honest
     assert ("but that of the stored predictions" in text) != honest
     (post,) = jobs["comment"]["steps"]
