@@ -147,7 +147,8 @@ def taken(
     The logits of the written folder, loaded as by `bench predict`, are compared too. Only models
     that this session's tests need are made.
     """
-    calls = (getattr(item, "callspec", None) for item in request.session.items)
+    ours = (item for item in request.session.items if item.path == request.path)
+    calls = (getattr(item, "callspec", None) for item in ours)
     chosen = {(c.params.get("family"), c.params.get("kind")) for c in calls if c}
     root, threads = tmp_path_factory.mktemp("taken"), torch.get_num_threads()
     torch.set_num_threads(1)  # such small networks are slower with several threads
