@@ -97,7 +97,7 @@ class Part:
 
     @property
     def is_bad(self) -> bool:
-        """Whether a line of a table is a problem."""
+        """True if a line of a table is a problem."""
         return any(line.is_bad for table in self.tables for line in table.lines)
 
 
