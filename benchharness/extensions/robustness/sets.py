@@ -7,7 +7,6 @@ a set's labels is the field `label_names` of its source.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from benchharness.errors import BenchError, unknown_name
 from benchharness.extensions.robustness.files import (
@@ -91,19 +90,17 @@ class ChallengeSet:
         return {label: self.counts_as[label] for label in (*mine, *theirs)}
 
 
-def _source(hub: str, place: str, files: str, **facts: object) -> Source:
-    """Create the source of a set with one split.
+def _source(hub: str, place: str, files: str) -> Source:
+    """Create the source of a set with one split; its other fields are set with `replace`.
 
     Args:
         hub: Name of the data set on the hub, with "@" and its revision; "" if it is not there.
         place: "dev" or "test", and the name of the split on the hub.
         files: Possible paths of the official file, separated by spaces.
-        **facts: Other fields of `Source`.
     """
     (name, _, revision), (kind, split) = hub.partition("@"), place.split()
     splits = {kind: Split(hub=split, files=tuple(files.split()))}
-    made = Source(hub=name, config="default", revision=revision or "main", splits=splits)
-    return replace(made, **facts)  # type: ignore[arg-type]
+    return Source(hub=name, config="default", revision=revision or "main", splits=splits)
 
 
 def _same(*columns: str) -> dict[str, str]:
@@ -111,21 +108,17 @@ def _same(*columns: str) -> dict[str, str]:
     return {name: name for name in columns}
 
 
-def _pairs(
-    name: str, title: str, source: Source, cite: str, *, task: Mapping[str, object], **facts: object
-) -> ChallengeSet:
-    """Create a set of pairs of texts: the first two columns of the source, or the only one.
+def _pairs(name: str, title: str, source: Source, cite: str) -> PairTask:
+    """Create the task of a set of texts or pairs of texts, which is scored by accuracy.
 
     Args:
         name: Name of the set.
         title: Title of the set.
-        source: Source of the rows.
+        source: Source of the rows. Its first two columns are the texts, or the only one is.
         cite: Citation of the paper.
-        task: Fields of PairTask that differ from those of a task with accuracy.
-        **facts: Other fields of ChallengeSet.
     """
     texts = [column for column in source.columns if column != "label"][:2]
-    made = PairTask(
+    return PairTask(
         name=f"robustness/{name}",
         title=title,
         source=source,
@@ -134,9 +127,6 @@ def _pairs(
         metrics=(accuracy,),
         cite=cite,
     )
-    made = replace(made, **task)  # type: ignore[arg-type]
-    known: dict[str, Any] = {"name": name, "family": name, "task": made, **facts}
-    return ChallengeSet(**known)
 
 
 # Natural language inference.
@@ -150,12 +140,7 @@ THREE_TO_TWO = {
 """Classes of models and sets with two and with three classes. As HANS prescribes, the most probable
 of three classes is merged; probabilities are not added."""
 
-_NLI = {
-    "models": (
-        *("glue/mnli", "snli/snli", "glue/rte", "superglue/cb", "superglue/rte", "xtreme/xnli"),
-    ),
-    "counts_as": THREE_TO_TWO,
-}
+_NLI = ("glue/mnli", "snli/snli", "glue/rte", "superglue/cb", "superglue/rte", "xtreme/xnli")
 _PAIR = {"premise": "sentence1", "hypothesis": "sentence2", "label": "gold_label"}
 _HARD = "Gururangan et al., Annotation Artifacts in Natural Language Inference Data, NAACL 2018"
 
@@ -167,45 +152,70 @@ def _hans_example(row: Row) -> PairExample:
 
 
 # fmt: off
-HANS = _pairs(
-    "hans", "HANS",
-    _source(f"jhu-cogsci/hans@{CONVERTED}", "test validation", "heuristics_evaluation_set.txt",
-            hub_folder="plain_text", home="hans", label_names=("entailment", "non-entailment"),
-            columns={**_PAIR, **_same("heuristic", "subcase", "template")}),
-    "McCoy et al., Right for the Wrong Reasons, ACL 2019",
-    task={"convert": _hans_example, "details": HANS_DETAILS}, other="not entailment", **_NLI,
+HANS = ChallengeSet(
+    name="hans", family="hans", models=_NLI, counts_as=THREE_TO_TWO, other="not entailment",
+    task=replace(
+        _pairs(
+            "hans", "HANS",
+            replace(
+                _source(f"jhu-cogsci/hans@{CONVERTED}", "test validation",
+                        "heuristics_evaluation_set.txt"),
+                hub_folder="plain_text", home="hans", label_names=("entailment", "non-entailment"),
+                columns={**_PAIR, **_same("heuristic", "subcase", "template")},
+            ),
+            "McCoy et al., Right for the Wrong Reasons, ACL 2019",
+        ),
+        convert=_hans_example, details=HANS_DETAILS,
+    ),
 )
 
 ANLI = tuple(
-    _pairs(
-        f"anli-r{n}", f"ANLI R{n}",
-        _source("facebook/anli", f"test test_r{n}", f"R{n}/test.jsonl", config="plain_text",
-                home="anli", spellings={"anli": ("anli_v1.0",)}, format="jsonl",
-                columns={"premise": "context", **_same("hypothesis", "label")},
-                label_names=NLI_LABELS, label_texts={name[0]: name for name in NLI_LABELS}),
-        "Nie et al., Adversarial NLI, ACL 2020", task={}, family="anli", **_NLI,
+    ChallengeSet(
+        name=f"anli-r{n}", family="anli", models=_NLI, counts_as=THREE_TO_TWO,
+        task=_pairs(
+            f"anli-r{n}", f"ANLI R{n}",
+            replace(
+                _source("facebook/anli", f"test test_r{n}", f"R{n}/test.jsonl"),
+                config="plain_text", home="anli", spellings={"anli": ("anli_v1.0",)},
+                format="jsonl", columns={"premise": "context", **_same("hypothesis", "label")},
+                label_names=NLI_LABELS, label_texts={name[0]: name for name in NLI_LABELS},
+            ),
+            "Nie et al., Adversarial NLI, ACL 2020",
+        ),
     )
     for n in (1, 2, 3)
 )
 
-SNLI_HARD = _pairs(
-    "snli-hard", "SNLI-hard",
-    _source("", "test test", "snli_1.0_test_hard.jsonl", home="snli", format="jsonl",
-            spellings={"snli": ("snli_1.0", "snli-hard")}, columns=_PAIR, label_names=NLI_LABELS,
-            unlabelled="-"),
-    _HARD, task={"leaves_out": has_no_label}, **_NLI,
+SNLI_HARD = ChallengeSet(
+    name="snli-hard", family="snli-hard", models=_NLI, counts_as=THREE_TO_TWO,
+    task=replace(
+        _pairs(
+            "snli-hard", "SNLI-hard",
+            replace(
+                _source("", "test test", "snli_1.0_test_hard.jsonl"), home="snli", format="jsonl",
+                spellings={"snli": ("snli_1.0", "snli-hard")}, columns=_PAIR,
+                label_names=NLI_LABELS, unlabelled="-",
+            ),
+            _HARD,
+        ),
+        leaves_out=has_no_label,
+    ),
 )
 
 MNLI_HARD = tuple(
-    _pairs(
-        f"mnli-hard-{part}", f"MNLI-hard {part}",
-        # The labels of the official file are "hidden"; the folder has labelled dev rows.
-        _source("", "dev validation", f"MNLI{genres}HardWithHardTest/*.test "
-                f"multinli_0.9_test_{genres.lower()}_unlabeled_hard.jsonl", home="mnli-hard",
-                columns=_PAIR, label_names=NLI_LABELS, read_records=hard_records,
-                unlabelled="hidden"),
-        f"{_HARD}; labelled dev rows of Karimi Mahabadi et al., ACL 2020", task={},
-        family="mnli-hard", **_NLI,
+    ChallengeSet(
+        name=f"mnli-hard-{part}", family="mnli-hard", models=_NLI, counts_as=THREE_TO_TWO,
+        task=_pairs(
+            f"mnli-hard-{part}", f"MNLI-hard {part}",
+            # The labels of the official file are "hidden"; the folder has labelled dev rows.
+            replace(
+                _source("", "dev validation", f"MNLI{genres}HardWithHardTest/*.test "
+                        f"multinli_0.9_test_{genres.lower()}_unlabeled_hard.jsonl"),
+                home="mnli-hard", columns=_PAIR, label_names=NLI_LABELS,
+                read_records=hard_records, unlabelled="hidden",
+            ),
+            f"{_HARD}; labelled dev rows of Karimi Mahabadi et al., ACL 2020",
+        ),
     )
     for part, genres in (("m", "Matched"), ("mm", "Mismatched"))
 )
@@ -219,12 +229,18 @@ _SAME_MEANING = {
 }
 
 PAWS = tuple(
-    _pairs(
-        f"paws-{part.lower()}", f"PAWS-{part}",
-        _source(hub, "test test", files, config="labeled_final", home=f"paws_{part.lower()}",
-                columns=_same("sentence1", "sentence2", "label"), label_names=("0", "1")),
-        "Zhang et al., PAWS: Paraphrase Adversaries from Word Scrambling, NAACL 2019", task={},
-        family="paws", counts_as=_SAME_MEANING, models=("glue/qqp", "glue/mrpc", "xtreme/pawsx"),
+    ChallengeSet(
+        name=f"paws-{part.lower()}", family="paws", counts_as=_SAME_MEANING,
+        models=("glue/qqp", "glue/mrpc", "xtreme/pawsx"),
+        task=_pairs(
+            f"paws-{part.lower()}", f"PAWS-{part}",
+            replace(
+                _source(hub, "test test", files), config="labeled_final",
+                home=f"paws_{part.lower()}", columns=_same("sentence1", "sentence2", "label"),
+                label_names=("0", "1"),
+            ),
+            "Zhang et al., PAWS: Paraphrase Adversaries from Word Scrambling, NAACL 2019",
+        ),
     )
     for part, hub, files in (
         ("QQP", "", "output/dev_and_test.tsv dev_and_test.tsv"),
@@ -236,16 +252,25 @@ PAWS = tuple(
 
 # AdvGLUE, whose rows have the columns, the metrics and the order of labels of GLUE.
 
+_ADVGLUE = "AI-Secure/adv_glue@340a2fbb3550f0951dbfdd1d8eb82f0e779d46f3"
+
 ADVGLUE = tuple(
-    _pairs(
-        f"advglue-{key}", f"AdvGLUE {base.title}{'-mm' if key == 'mnli-mm' else ''}",
-        _source("AI-Secure/adv_glue@340a2fbb3550f0951dbfdd1d8eb82f0e779d46f3", "dev validation",
-                "dev.json", config=f"adv_{config or key}", home="advglue",
-                spellings={"advglue": ("adversarial-glue",)}, columns=_same(*base.source.columns),
-                label_names=base.labels, read_records=adversarial_glue(key),
-                label_texts={str(place): label for place, label in enumerate(base.labels)}),
-        "Wang et al., Adversarial GLUE, NeurIPS 2021", task={"metrics": base.metrics},
-        family="advglue", models=(base.name,),
+    ChallengeSet(
+        name=f"advglue-{key}", family="advglue", models=(base.name,),
+        task=replace(
+            _pairs(
+                f"advglue-{key}", f"AdvGLUE {base.title}{'-mm' if key == 'mnli-mm' else ''}",
+                replace(
+                    _source(_ADVGLUE, "dev validation", "dev.json"), config=f"adv_{config or key}",
+                    home="advglue", spellings={"advglue": ("adversarial-glue",)},
+                    columns=_same(*base.source.columns), label_names=base.labels,
+                    read_records=adversarial_glue(key),
+                    label_texts={str(place): label for place, label in enumerate(base.labels)},
+                ),
+                "Wang et al., Adversarial GLUE, NeurIPS 2021",
+            ),
+            metrics=base.metrics,
+        ),
     )
     for key, base, config in (
         ("sst2", SST2, ""), ("qqp", QQP, ""), ("mnli", MNLI, ""),
@@ -262,16 +287,22 @@ def _contrast_example(row: Row) -> PairExample:
     return replace(pair("passage", "question")(row), group=group, categories=(text(row, "kind"),))
 
 
-BOOLQ_CONTRAST = _pairs(
-    "boolq-contrast", "BoolQ contrast sets",
-    _source("", "dev validation", "BoolQ/boolq_perturbed.json boolq_perturbed.json",
-            home="contrast-sets", read_records=contrast_records, label_names=BOOLQ.labels,
-            columns=_same("passage", "question", "label", "set", "kind"),
-            label_texts={label.upper(): label for label in BOOLQ.labels}),
-    "Gardner et al., Evaluating Models' Local Decision Boundaries, EMNLP Findings 2020",
-    task={"convert": _contrast_example, "metrics": (CONTRAST_ACCURACY,),
-          "details": (ORIGINAL_ACCURACY, CONSISTENCY)},
-    models=(BOOLQ.name,),
+BOOLQ_CONTRAST = ChallengeSet(
+    name="boolq-contrast", family="boolq-contrast", models=(BOOLQ.name,),
+    task=replace(
+        _pairs(
+            "boolq-contrast", "BoolQ contrast sets",
+            replace(
+                _source("", "dev validation", "BoolQ/boolq_perturbed.json boolq_perturbed.json"),
+                home="contrast-sets", read_records=contrast_records, label_names=BOOLQ.labels,
+                columns=_same("passage", "question", "label", "set", "kind"),
+                label_texts={label.upper(): label for label in BOOLQ.labels},
+            ),
+            "Gardner et al., Evaluating Models' Local Decision Boundaries, EMNLP Findings 2020",
+        ),
+        convert=_contrast_example, metrics=(CONTRAST_ACCURACY,),
+        details=(ORIGINAL_ACCURACY, CONSISTENCY),
+    ),
 )
 
 
@@ -285,11 +316,13 @@ ADVERSARIAL = tuple(
         name=title.lower(), family="squad-adversarial", models=(SQUAD_1.name,),
         task=SpanTask(
             name=f"robustness/{title.lower()}", title=title, convert=_squad_example,
-            source=_source(f"stanfordnlp/squad_adversarial@{CONVERTED}", "dev validation",
-                           f"{file}.json {title}.json", hub_folder=title, format="squad",
-                           home="squad_adversarial", columns=SQUAD_1.source.columns,
-                           spellings={"squad_adversarial": ("adversarial-squad", "adv_squad")},
-                           no_answer=False),
+            source=replace(
+                _source(f"stanfordnlp/squad_adversarial@{CONVERTED}", "dev validation",
+                        f"{file}.json {title}.json"),
+                hub_folder=title, format="squad", home="squad_adversarial",
+                columns=SQUAD_1.source.columns, no_answer=False,
+                spellings={"squad_adversarial": ("adversarial-squad", "adv_squad")},
+            ),
             metrics=ADVERSARIAL_SQUAD, details=ORIGINAL_SQUAD,
             cite="Jia and Liang, Adversarial Examples for Reading Comprehension, EMNLP 2017",
         ),
