@@ -177,7 +177,7 @@ def reproduce(
             outcomes=tuple(run.outcomes[key] for key in keys),
             of=len(rows),
             is_over=is_over,
-            file=run.verdicts.path,
+            file=run.verdicts.file.path,
         )
         if is_over:
             shutil.rmtree(folder, ignore_errors=True)

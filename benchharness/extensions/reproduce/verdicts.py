@@ -1,19 +1,17 @@
 """Verdicts on stored runs, in an SQLite file next to the database of the runs.
 
-The file has its own table, so the database keeps its schema, and verdicts on the runs of an archive
-can be kept although these runs are not in the database.
+Verdicts on the runs of an archive can be kept although these runs are not in the database.
 """
 
 import json
-import sqlite3
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
-from benchharness.errors import DataError, StoreError, first_line
+from benchharness.errors import DataError, first_line
 from benchharness.leaderboard.result import RunRow
+from benchharness.leaderboard.store.side_file import SideFile
 from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import counted, digest, grouped
 
@@ -108,8 +106,6 @@ CREATE TABLE IF NOT EXISTS reproductions (
 )
 """
 
-_BUSY_SECONDS = 60.0
-
 
 class Verdicts:
     """File with the verdicts on the runs of a store.
@@ -117,43 +113,27 @@ class Verdicts:
     Every method is one transaction, and raises StoreError if the file cannot be used.
 
     Args:
-        store: Store of the runs. The file is next to it, or in the folder "results" if the store is
-            on a server.
+        store: Store of the runs.
     """
 
     def __init__(self, store: Store) -> None:
-        # The folder for unstored results has the name of the store and a suffix.
-        self.path = store.kept_folder.with_suffix(".reproduced")
+        self.file = SideFile.of(store, ".reproduced", "the verdicts of `bench reproduce`", _TABLE)
 
     def add(self, verdict: Verdict) -> None:
         """Store a verdict; it replaces an earlier one of the same round on the same job."""
-        with self._opened() as db:
-            db.execute(_TABLE)
+        with self.file.opened() as db:
             content = json.dumps(verdict.to_json())
             row = (verdict.round, verdict.key, content)
             db.execute("INSERT OR REPLACE INTO reproductions VALUES (?, ?, ?)", row)
 
     def all(self, keys: Collection[str] | None = None) -> list[Verdict]:
         """Return the verdicts on the jobs with these keys (None for all jobs), oldest first."""
-        if not self.path.exists():
+        if not self.file.path.exists():
             return []
-        with self._opened() as db:
-            db.execute(_TABLE)
+        with self.file.opened() as db:
             rows = db.execute("SELECT key, content FROM reproductions ORDER BY rowid").fetchall()
             wanted = [content for key, content in rows if keys is None or key in keys]
             return [Verdict.from_json(json.loads(content)) for content in wanted]
-
-    @contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(sqlite3.connect(self.path, timeout=_BUSY_SECONDS)) as db, db:
-                yield db
-        except (OSError, sqlite3.Error, ValueError, TypeError, KeyError) as error:
-            raise StoreError(
-                f"the verdicts of `bench reproduce` in {self.path} cannot be used ({error}): "
-                "delete the file if it is damaged. The stored runs are not affected."
-            ) from error
 
 
 def read_verdicts(file: Path) -> list[Verdict]:

@@ -1,18 +1,15 @@
 """Measured robustness of stored runs, in an SQLite file next to the database of the runs.
 
-The file has its own table, so the database keeps its schema, and the scores of the task do not
-contain those of challenge sets.
+The scores of the task do not contain those of challenge sets.
 """
 
 import json
-import sqlite3
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Self
 
-from benchharness.errors import StoreError
 from benchharness.leaderboard.result import RunRow
+from benchharness.leaderboard.store.side_file import SideFile
 from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import digest
 
@@ -99,7 +96,6 @@ class Record:
 
 
 _TABLE = "CREATE TABLE IF NOT EXISTS robustness (place TEXT PRIMARY KEY, content TEXT NOT NULL)"
-_BUSY_SECONDS = 60.0
 
 
 class Records:
@@ -108,17 +104,15 @@ class Records:
     Every method is one transaction, and raises StoreError if the file cannot be used.
 
     Args:
-        store: Store of the runs. The file is next to it, or in the folder "results" if the store is
-            on a server.
+        store: Store of the runs.
     """
 
     def __init__(self, store: Store) -> None:
-        # The folder for unstored results has the name of the store and a suffix.
-        self.path = store.kept_folder.with_suffix(".robustness")
+        self.file = SideFile.of(store, ".robustness", "the results of `bench robustness`", _TABLE)
 
     def add(self, records: Sequence[Record]) -> None:
         """Store records; each replaces an earlier one about the same runs and rows."""
-        with self._opened() as db:
+        with self.file.opened() as db:
             for each in records:
                 db.execute("DELETE FROM robustness WHERE place = ?", (each.place,))
                 row = (each.place, json.dumps(asdict(each)))
@@ -129,23 +123,10 @@ class Records:
 
         Records about an earlier attempt at the same job are left out.
         """
-        if not self.path.exists():
+        if not self.file.path.exists():
             return []
         known = {(row.key, row.finished) for row in rows}
-        with self._opened() as db:
+        with self.file.opened() as db:
             found = db.execute("SELECT content FROM robustness ORDER BY rowid").fetchall()
             every = [Record.from_json(json.loads(content)) for (content,) in found]
         return [r for r in every if known >= {*zip(r.runs, r.finished, strict=True)}]
-
-    @contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(sqlite3.connect(self.path, timeout=_BUSY_SECONDS)) as db, db:
-                db.execute(_TABLE)
-                yield db
-        except (OSError, sqlite3.Error, ValueError, TypeError, KeyError) as error:
-            raise StoreError(
-                f"the results of `bench robustness` in {self.path} cannot be used ({error}): "
-                "delete the file if it is damaged. The stored runs are not affected."
-            ) from error

@@ -123,7 +123,7 @@ def test_summary_counts_reproductions_and_machines(verdicts, words):
 def test_verdicts_are_kept_once_per_round_and_job(store):
     kept = Verdicts(store)
     assert kept.all() == []
-    assert not kept.path.exists(), "reading creates no file"
+    assert not kept.file.path.exists(), "reading creates no file"
     for each in (verdict("within"), verdict(), verdict(round_id="r2"), verdict(key="other")):
         kept.add(each)
     assert [(v.round, v.key, v.kind) for v in kept.all({"k"})] == [
@@ -150,13 +150,13 @@ def test_verdicts_apply_only_to_the_run_with_the_same_end_and_scores(store):
 
 def test_damaged_file_of_verdicts_is_one_sentence(store):
     kept = Verdicts(store)
-    kept.path.write_bytes(b"no database" * 100)
+    kept.file.path.write_bytes(b"no database" * 100)
     with pytest.raises(StoreError, match=r"verdicts .* cannot be used .* delete the file"):
         kept.all()
 
 
 def test_file_of_verdicts_has_the_name_of_its_store(tmp_path):
     with open_store(tmp_path / "a.sqlite") as one, open_store(tmp_path / "b.sqlite") as other:
-        paths = [Verdicts(each).path for each in (one, other)]
+        paths = [Verdicts(each).file.path for each in (one, other)]
     assert [path.name for path in paths] == ["a.sqlite.reproduced", "b.sqlite.reproduced"]
     assert make_job().key
