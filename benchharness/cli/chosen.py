@@ -1,9 +1,9 @@
 """Options that select stored results, and functions that open and query the database."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, Protocol, TypedDict, TypeVar
 
 import typer
 
@@ -19,7 +19,9 @@ from benchharness.cli.options import (
 from benchharness.cli.output import run_facts
 from benchharness.driver.options import DATABASE
 from benchharness.driver.start_checkpoints import kept_model
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import Board, select_entry_or_run
+from benchharness.leaderboard.boards.naming import full_label
 from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.leaderboard.store import database
 from benchharness.leaderboard.store.store import Store, open_store
@@ -167,3 +169,60 @@ def print_heading(board: Board, of: str, split: str = "") -> None:
     """
     title = f"{board.title} {split}".rstrip()
     typer.echo(visible(f"{title} on {board.data_label}: {of}"))
+
+
+class OfSplit(Protocol):
+    """Measurement of a system on one split, or the reason why there is none."""
+
+    @property
+    def task(self) -> str:
+        """Name of the task."""
+
+    @property
+    def split(self) -> str:
+        """Name of the split."""
+
+    @property
+    def reason(self) -> str:
+        """Reason why nothing was measured; else empty."""
+
+
+MeasuredT = TypeVar("MeasuredT", bound=OfSplit)
+
+
+def measure_splits(
+    chosen: Chosen, system: str, measure: Callable[[Store, Rows], Iterable[MeasuredT]]
+) -> list[tuple[Rows, list[MeasuredT]]]:
+    """Measure a system on every split of each selected leaderboard.
+
+    Args:
+        chosen: Options that select stored results.
+        system: Name of the system.
+        measure: Function that measures the first entry of its second argument.
+
+    Raises:
+        BenchError: No split could be measured; the text has the reasons.
+    """
+    with chosen.open() as store:
+        found = [(rows, list(measure(store, rows))) for rows in chosen.rows(store, (system,))]
+    every = [each for _, some in found for each in some]
+    if all(each.reason for each in every):
+        raise BenchError(*dict.fromkeys(each.reason for each in every))
+    return found
+
+
+def splits_as_json(
+    found: Iterable[tuple[Rows, Iterable[MeasuredT]]],
+    split: str,
+    to_json: Callable[[MeasuredT], Mapping[str, Any]],
+) -> list[dict[str, Any]]:
+    """Return the output of `measure_splits` as JSON data; `to_json` converts one measurement."""
+    return [
+        {
+            **board_facts(rows.board),
+            "system": full_label(rows.entries[0]),
+            "split": split,
+            "splits": {f"{each.task}:{each.split}": to_json(each) for each in some},
+        }
+        for rows, some in found
+    ]

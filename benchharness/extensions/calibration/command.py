@@ -2,15 +2,22 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from functools import partial
+from typing import Any
 
 import typer
 
-from benchharness.cli.chosen import Chosen, System, board_facts, print_heading
+from benchharness.cli.chosen import (
+    Chosen,
+    System,
+    measure_splits,
+    print_heading,
+    splits_as_json,
+)
+from benchharness.cli.compare import Split
 from benchharness.cli.options import with_options
 from benchharness.cli.output import print_json, print_table, tell_marks
 from benchharness.driver.options import option
-from benchharness.errors import BenchError
 from benchharness.extensions.calibration.calibrate import (
     DEFAULT,
     IN_PERCENT,
@@ -21,17 +28,7 @@ from benchharness.extensions.calibration.calibrate import (
     calibrations_of,
 )
 from benchharness.leaderboard.boards.cell import marked
-from benchharness.leaderboard.boards.naming import full_label
 from benchharness.leaderboard.text import counted, visible
-
-Split = Annotated[
-    Literal["dev", "test"],
-    typer.Option(
-        "--split",
-        metavar="dev|test",
-        help="Split to use: dev, or test if its labels are public.",
-    ),
-]
 
 
 @with_options()
@@ -54,27 +51,11 @@ def calibration(
     with probabilities.
     """
     wanted = Wanted(split=split, accuracy=accuracy)
-    with chosen.open() as store:
-        found = [
-            (rows, list(calibrations_of(store, rows, wanted)))
-            for rows in chosen.rows(store, (system,))
-        ]
-    every = [each for _, some in found for each in some]
-    if all(each.reason for each in every):
-        raise BenchError(*dict.fromkeys(each.reason for each in every))
+    found = measure_splits(chosen, system, partial(calibrations_of, wanted=wanted))
     if chosen.as_json:
-        print_json(
-            [
-                {
-                    **board_facts(rows.board),
-                    "system": full_label(rows.entries[0]),
-                    "split": split,
-                    "splits": {f"{each.task}:{each.split}": to_json(each) for each in some},
-                }
-                for rows, some in found
-            ]
-        )
+        print_json(splits_as_json(found, split, to_json))
         return
+    every = [each for _, some in found for each in some]
     for rows, some in found:
         print_heading(rows.board, rows.entries[0].name, split)
         for each in some:

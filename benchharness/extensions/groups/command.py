@@ -1,20 +1,25 @@
 """`bench groups`: show on which groups of rows a system is worse."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
-from benchharness.cli.chosen import Chosen, System, board_facts, print_heading
+from benchharness.cli.chosen import (
+    Chosen,
+    System,
+    measure_splits,
+    print_heading,
+    splits_as_json,
+)
 from benchharness.cli.compare import Split
 from benchharness.cli.options import with_options
 from benchharness.cli.output import print_json, print_table, tell_marks
 from benchharness.driver.options import option
-from benchharness.errors import BenchError
 from benchharness.extensions.groups.groups import DEFAULTS, Found, Wanted, found_of, ids_of
 from benchharness.extensions.groups.measure import ALPHA, POWER, Extreme, Group, Grouping
 from benchharness.leaderboard.boards.cell import marked, shown
-from benchharness.leaderboard.boards.naming import full_label
 from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.text import counted, visible
 
@@ -54,31 +59,15 @@ def groups(
     task has groups.
     """
     wanted = Wanted(specs=tuple(by or ()), split=split, points=points)
-    with chosen.open() as store:
-        found = [
-            (rows, list(found_of(store, rows, wanted))) for rows in chosen.rows(store, (system,))
-        ]
-    every = [each for _, some in found for each in some]
-    if all(each.reason for each in every):
-        raise BenchError(*dict.fromkeys(each.reason for each in every))
+    found = measure_splits(chosen, system, partial(found_of, wanted=wanted))
     if chosen.as_json:
-        print_json(
-            [
-                {
-                    **board_facts(rows.board),
-                    "system": full_label(rows.entries[0]),
-                    "split": split,
-                    "splits": {f"{each.task}:{each.split}": to_json(each) for each in some},
-                }
-                for rows, some in found
-            ]
-        )
+        print_json(splits_as_json(found, split, to_json))
         return
     for rows, some in found:
         print_heading(rows.board, rows.entries[0].name, split)
         for each in some:
             _show(each)
-    tell_marks((each.title, each.flags) for each in every)
+    tell_marks((each.title, each.flags) for _, some in found for each in some)
     for line in legend(points):
         typer.echo(line)
 
