@@ -175,9 +175,8 @@ class HeadRows:
                     is_real=None if is_real.all() else is_real,
                 )
             )
-            firsts[rows] = (
-                before + np.arange(len(rows)) * heads * width
-            )  # indices of each sequence's first head
+            # Indices of each sequence's first head.
+            firsts[rows] = before + np.arange(len(rows)) * heads * width
             before += len(rows) * heads * int(width)
         # The indices of a token's heads differ by the width of its sequence: (tokens, heads).
         starts = firsts[:, None] + widths[:, None] * np.arange(heads)  # (sequences, heads)

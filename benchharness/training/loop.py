@@ -308,9 +308,8 @@ class Training:
     def _step(self) -> None:
         (task, batch, parts), done = next(self.batches), self.meter.step
         sizes = [each.items for each in self.tasks]
-        per_epoch = count_steps(
-            sizes, self.recipe.optim.batch_size, epochs=1
-        )  # of all tasks together
+        # An epoch is one of all tasks together.
+        per_epoch = count_steps(sizes, self.recipe.optim.batch_size, epochs=1)
         rate = self._rate(done)
         update_groups(self.optimizer.param_groups, rate, epoch=done // per_epoch)
         if 0 < done == self.plan.layer_steps:

@@ -198,9 +198,8 @@ class FreedMemory:
 
         Call this every few steps.
         """
-        held = (
-            int(Path("/proc/self/statm").read_text().split()[1]) if _HAS_TRIM else 0
-        )  # memory pages
+        # Number of memory pages.
+        held = int(Path("/proc/self/statm").read_text().split()[1]) if _HAS_TRIM else 0
         if self._was_trimmed:  # there are no holes yet: an increase may be due to longer rows
             self._settled = max(self._settled, held)
         self._was_trimmed = held > HOLES * self._settled

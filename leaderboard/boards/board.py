@@ -31,6 +31,10 @@ _KINDS = ("model", "scored", "ensemble", "zero-shot", "baseline")
 """Kinds of entries in the order in which leaderboards show them; only the first kind is ranked."""
 
 
+def _joined(texts: Mapping[str, str], runs: Iterable[RunRow]) -> str:
+    return "; ".join(dict.fromkeys(filter(None, (texts.get(run.key) for run in runs))))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Board:
     """Leaderboard: a ranked table of entries that were evaluated on the same examples of each task.
@@ -74,11 +78,11 @@ class Board:
 
     def remarks_of(self, runs: Iterable[RunRow]) -> str:
         """Return the texts in `remarks` about these runs, joined by "; " and without duplicates."""
-        return "; ".join(dict.fromkeys(filter(None, (self.remarks.get(run.key) for run in runs))))
+        return _joined(self.remarks, runs)
 
     def parity_of(self, runs: Iterable[RunRow]) -> str:
         """Return the texts in `parity` about these runs, joined by "; " and without duplicates."""
-        return "; ".join(dict.fromkeys(filter(None, (self.parity.get(run.key) for run in runs))))
+        return _joined(self.parity, runs)
 
     @property
     def data_label(self) -> str:

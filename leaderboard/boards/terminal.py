@@ -586,15 +586,16 @@ def print_boards(
         sizes: Numbers of parameters of known models, keyed by lower-case name.
     """
     for board in boards:
+        blocks = published_blocks(board) if published != "none" else ()
         render(board, Console(), details=details)
-        if published != "none" and not published_blocks(board):
+        if published != "none" and not blocks:
             Console().print(Text(_without_published(board), style="dim"))
         if details:
             render_languages(board, Console())
         render_reproductions(board, Console(), details=details)
-        for block in imported_blocks(board):
-            render_published(block, Console())
-        for block in published_blocks(board) if published != "none" else ():
+        for imported in imported_blocks(board):
+            render_published(imported, Console())
+        for block in blocks:
             like = like_those_of(board, block, sizes or {}) if published == "like" else block
             if like.rows:
                 left_out = len(block.rows) - len(like.rows)

@@ -299,8 +299,8 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
     # One example changes the score by 1 / examples. A smaller standard deviation is not assumed.
     chances = [float(drop_p_values(b.scores, n.scores, 1 / b.examples)) for b, n in pairs.values()]
     guards = _guards_of(pairs)
-    tested = [each for each in guards if Guard.parse(each[1]).minimum is None]
-    chances += [_guard_p_value(guard, pair) for _, guard, pair in tested]
+    tested = [guarded for guarded in guards if Guard.parse(guarded[1]).minimum is None]
+    chances += [_guard_p_value(guard, pairs[task]) for task, guard in tested]
     corrected = holm(chances)
     # Holm's threshold for the smallest p-value: a drop with a p-value below it fails the task
     # regardless of other tasks.
@@ -317,10 +317,13 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
             flips=find_flips(old, new, ids),
             change=_change(before[task], now[task]),
         )
-        for (task, (old, new)), p_value in zip(pairs.items(), corrected, strict=False)
+        for (task, (old, new)), p_value in zip(pairs.items(), corrected[: len(pairs)], strict=True)
     )
-    of_guards = dict(zip((each[:2] for each in tested), corrected[len(pairs) :], strict=True))
-    judged = (_judge_guard(each, of_guards.get(each[:2]), alpha, share) for each in guards)
+    of_guards = dict(zip(tested, corrected[len(pairs) :], strict=True))
+    judged = (
+        _judge_guard(guarded, pairs[guarded[0]], of_guards.get(guarded), alpha, share)
+        for guarded in guards
+    )
     collapses = count_collapses({task: before[task] for task in now}, now, seeds, alpha)
     lost = [
         Unjudged(task=task, reason="all of its new runs collapsed", exit_code=NOT_COMPARED)
@@ -340,30 +343,30 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
     )
 
 
-_Guarded = tuple[str, str, tuple[Sample, Sample]]
-"""Name of a task, a guard, and the old and the new runs of the task."""
+_Pair = tuple[Sample, Sample]
+"""Old and new runs of a task."""
 
 
-def _guards_of(pairs: Mapping[str, tuple[Sample, Sample]]) -> list[_Guarded]:
-    """Return the guards that both the old and the new runs have."""
+def _guards_of(pairs: Mapping[str, _Pair]) -> list[tuple[str, str]]:
+    """Return the tasks and guards that both the old and the new runs have."""
     return [
-        (task, guard, (old, new))
+        (task, guard)
         for task, (old, new) in pairs.items()
         for guard in old.guards
         if guard in new.guards
     ]
 
 
-def _guard_p_value(guard: str, pair: tuple[Sample, Sample]) -> float:
+def _guard_p_value(guard: str, pair: _Pair) -> float:
     old, new = pair
     return float(drop_p_values(old.guards[guard], new.guards[guard], 1 / old.examples))
 
 
 def _judge_guard(
-    found: _Guarded, p_value: float | None, alpha: float, share: float
+    guarded: tuple[str, str], pair: _Pair, p_value: float | None, alpha: float, share: float
 ) -> GuardVerdict:
     """Return the verdict on a guard; without a p-value, its mean is compared with its minimum."""
-    task, guard, (old, new) = found
+    (task, guard), (old, new) = guarded, pair
     before, now, minimum = old.guards[guard], new.guards[guard], Guard.parse(guard).minimum
     tolerated = None
     if p_value is not None:

@@ -67,18 +67,10 @@ def _sets(records: Sequence[Record]) -> Table:
         title="Challenge sets",
         columns=("test", "trained on", "own dev", "score", "95 % interval", "most frequent class"),
         lines=tuple(
-            Line(
-                cells=(
-                    test_name(record),
-                    distinct_title(record.task),
-                    percent(record.own),
-                    score_text(record),
-                    interval_text(record.shown),
-                    ""
-                    if record.facts.get("majority") is None
-                    else percent(record.facts["majority"]),
-                ),
-                evidence=record.task,
+            _line(
+                record,
+                interval_text(record.shown),
+                "" if (share := record.facts.get("majority")) is None else percent(share),
                 is_bad=_is_at_chance(record),
             )
             for record in records
@@ -91,19 +83,13 @@ def _drops(records: Sequence[Record]) -> Table:
         title="Changed texts",
         columns=("change", "task", "unchanged", "score", "drop", "95 % interval of the drop"),
         lines=tuple(
-            Line(
-                cells=(
-                    test_name(record),
-                    distinct_title(record.task),
-                    percent(record.own),
-                    score_text(record),
-                    percent(drop.value),
-                    interval_text(drop),
-                ),
-                evidence=record.task,
-                is_bad=_is_worse(record),
-            )
+            _line(record, percent(drop.value), interval_text(drop), is_bad=_is_worse(record))
             for record in records
             if (drop := record.drop) is not None
         ),
     )
+
+
+def _line(record: Record, *last: str, is_bad: bool) -> Line:
+    own = (test_name(record), distinct_title(record.task), percent(record.own), score_text(record))
+    return Line(cells=(*own, *last), evidence=record.task, is_bad=is_bad)

@@ -141,27 +141,17 @@ def _repeated(runs: Sequence[Inspected], others: Sequence[Inspected]) -> Iterato
         # If both are checked now, one of them stays.
         first = [each.place for each in same if each.place not in now or each.place < run.place]
         if first:
-            yield Finding(
-                place=run.place,
-                run=run.run,
-                kind="copy",
-                sentence=f"it is the same run as in {first[0]}: leave it out.",
-            )
+            yield run.finding("copy", f"it is the same run as in {first[0]}: leave it out.")
         elif there and not same:
-            yield Finding(
-                place=run.place,
-                run=run.run,
-                kind="copy",
-                sentence=f"{there[0].who} has shared a run of the same job, of which this is a "
-                "repetition.",
+            yield run.finding(
+                "copy",
+                f"{there[0].who} has shared a run of the same job, of which this is a repetition.",
                 is_fault=False,
             )
         if len({*definitions.get(run.job.task, ())}) > 1:
-            yield Finding(
-                place=run.place,
-                run=run.run,
-                kind="rows",
-                sentence=f"the task {run.job.task} is defined otherwise in another archive: its "
+            yield run.finding(
+                "rows",
+                f"the task {run.job.task} is defined otherwise in another archive: its "
                 "labels or columns were changed.",
             )
 
@@ -175,11 +165,9 @@ def _copied(runs: Sequence[Inspected], others: Sequence[Inspected]) -> Iterator[
         both = found.source < len(runs)
         if both and (run.finished, run.place) < (source.finished, source.place):
             continue
-        yield Finding(
-            place=run.place,
-            run=run.run,
-            kind="copy",
-            sentence=f"{found.sentence} to those of the run {source.run} in {source.place}, "
+        yield run.finding(
+            "copy",
+            f"{found.sentence} to those of the run {source.run} in {source.place}, "
             "which is of another job: share predictions of your own run.",
         )
 
@@ -216,11 +204,9 @@ def _implausible(
                         f"{100 * max(peers):.1f}"
                     )
             if words:
-                yield Finding(
-                    place=run.place,
-                    run=run.run,
-                    kind="implausible",
-                    sentence=f"{score.task} {score.name} {100 * score.value:.1f} is beyond what is "
+                yield run.finding(
+                    "implausible",
+                    f"{score.task} {score.name} {100 * score.value:.1f} is beyond what is "
                     f"plausible, because {words}: ask somebody to reproduce the run and to add "
                     "the verdict to their folder.",
                 )

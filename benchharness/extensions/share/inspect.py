@@ -105,6 +105,12 @@ class Inspected:
         """First characters of the key, for readers."""
         return self.job.key[:12]
 
+    def finding(self, kind: Kind, sentence: str, *, is_fault: bool = True) -> Finding:
+        """Return a finding about this run."""
+        return Finding(
+            place=self.place, run=self.run, kind=kind, sentence=sentence, is_fault=is_fault
+        )
+
 
 @dataclass(kw_only=True)
 class PublicRows:

@@ -261,9 +261,7 @@ def _finding(outcome: Outcome, places: Mapping[str, Inspected]) -> Finding | Non
     words = words_of(outcome).rstrip(".")
     advice = "Run the job again with an unchanged program, and share that run" * is_fault
     sentence = ". ".join(filter(None, (words, advice))) + "."
-    return Finding(
-        place=run.place, run=run.run, kind="reproduction", sentence=sentence, is_fault=is_fault
-    )
+    return run.finding("reproduction", sentence, is_fault=is_fault)
 
 
 def _pooled_finding(
