@@ -79,6 +79,7 @@ def test_33_corrupted_weights_are_an_error_and_are_fetched_again(
     assert (Path(again.stdout.strip()) / WEIGHTS).read_bytes() == (source / WEIGHTS).read_bytes()
 
 
+@pytest.mark.soak
 def test_33_corrupted_data_file_is_an_error_and_is_fetched_again(tmp_path: Path) -> None:
     write_embedded(tmp_path / "hub", COLA.source)
     name = "cola/train-00000-of-00001.parquet"
