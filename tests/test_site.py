@@ -198,7 +198,7 @@ LOADED = "document.readyState === 'complete'"
 @pytest.mark.parametrize(
     ("name", "width", "scheme"),
     [
-        ("index", 1200, "light"),
+        pytest.param("index", 1200, "light", marks=pytest.mark.soak),
         ("tutorial", 390, "dark"),
         pytest.param("reference/plugins", 1200, "dark", marks=pytest.mark.soak),
     ],

@@ -26,7 +26,7 @@ from tests.helpers.soak import in_part
 
 READERS = (*ROWS, *STORES, *MODELS_AND_RECIPES, *FOLDERS)
 
-QUICK = 12
+QUICK = 6
 """Inputs of each reader, times its share, in the ordinary suite."""
 
 FEW = 24
