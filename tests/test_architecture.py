@@ -3,7 +3,6 @@
 import ast
 import re
 import tomllib
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -60,21 +59,16 @@ def test_files_named_on_the_architecture_page_exist():
     assert [name for name in named if not any(path.endswith(f"/{name}") for path in there)] == []
 
 
-@cache
-def called():
-    """Return the names of the functions that each module of the package calls."""
-    package = ROOT / "benchharness"
-    found = {}
-    for path in package.rglob("*.py"):
-        calls = (n.func for n in ast.walk(ast.parse(path.read_bytes())) if isinstance(n, ast.Call))
-        names = {getattr(f, "id", "") or getattr(f, "attr", "") for f in calls}
-        found[path.relative_to(package).as_posix()] = names
-    return found
-
-
 def callers(name):
     """Return the modules of the package that call a function of this name."""
-    return [place for place, names in called().items() if name in names]
+    package, found = ROOT / "benchharness", []
+    for path in package.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        nodes = ast.walk(ast.parse(text)) if f"{name}(" in text else ()
+        called = (node.func for node in nodes if isinstance(node, ast.Call))
+        if any(name in (getattr(f, "id", ""), getattr(f, "attr", "")) for f in called):
+            found.append(path.relative_to(package).as_posix())
+    return found
 
 
 @pytest.mark.parametrize("name", ["head_for", "network_of", "limits_of", "set_dropout"])

@@ -11,22 +11,25 @@ from tests.helpers.doc_blocks import DOCS
 PACKAGES = ("benchharness", "leaderboard", "tasks")
 METHODS = ("get", "pop", "setdefault")
 
+READS = re.compile(r"\b(?:environ|getenv|variable|envvar)\b")
+"""A word in every file that reads the environment."""
+
 Scope = dict[str, list[ast.expr]]
 """Expressions that a file assigns to a name, or over which it iterates with this name."""
 
 
-def sources() -> dict[str, ast.Module]:
+def sources() -> dict[str, str]:
     return {
-        str(path.relative_to(ROOT)): ast.parse(path.read_text(encoding="utf-8"))
+        str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
         for package in PACKAGES
         for path in sorted((ROOT / package).resolve().rglob("*.py"))
         if not {"tasks", "leaderboard"} & {*path.relative_to(ROOT).parts[1:2]}
     }
 
 
-def scope_of(tree: ast.Module) -> Scope:
+def scope_of(nodes: Iterable[ast.AST]) -> Scope:
     found: Scope = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 found.setdefault(name, []).append(value)
@@ -58,9 +61,9 @@ def is_environment(node: ast.expr) -> bool:
     return isinstance(node, ast.Attribute) and node.attr == "environ"
 
 
-def keys_read(tree: ast.Module) -> Iterator[ast.expr]:
+def keys_read(nodes: Iterable[ast.AST]) -> Iterator[ast.expr]:
     """Yield the expressions by which a file reads variables of the environment."""
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.Subscript(value=value, slice=key, ctx=ast.Load()) if is_environment(value):
                 yield key
@@ -80,16 +83,19 @@ def keys_read(tree: ast.Module) -> Iterator[ast.expr]:
 
 @cache
 def variables_read() -> frozenset[str]:
-    trees = sources()
-    scopes = {name: scope_of(tree) for name, tree in trees.items()}
     constants: Scope = {}
-    for scope in scopes.values():
-        for name, values in scope.items():
-            constants.setdefault(name, []).extend(values)
+    readers: dict[str, list[ast.AST]] = {}
+    for name, text in sources().items():
+        tree = ast.parse(text)
+        for constant, values in scope_of(tree.body).items():
+            constants.setdefault(constant, []).extend(values)
+        if READS.search(text):
+            readers[name] = [*ast.walk(tree)]
     found: set[str] = set()
-    for name, tree in trees.items():
-        for key in keys_read(tree):
-            read = {*texts(key, scopes[name], constants)}
+    for name, nodes in readers.items():
+        scope = scope_of(nodes)
+        for key in keys_read(nodes):
+            read = {*texts(key, scope, constants)}
             # An attribute such as Option.variable, whose values are found elsewhere.
             is_field = isinstance(key, ast.Attribute)
             assert read or is_field, f"{name}:{key.lineno}: which variable is read?"

@@ -198,7 +198,7 @@ LOADED = "document.readyState === 'complete'"
 @pytest.mark.parametrize(
     ("name", "width", "scheme"),
     [
-        ("index", 1200, "light"),
+        pytest.param("index", 1200, "light", marks=pytest.mark.soak),
         ("tutorial", 390, "dark"),
         pytest.param("reference/plugins", 1200, "dark", marks=pytest.mark.soak),
     ],
@@ -212,6 +212,7 @@ def test_axe_finds_no_accessibility_fault_on_the_site(
         assert [url for url in found.requests if not url.startswith("file:")] == []
 
 
+@pytest.mark.soak
 @pytest.mark.browser
 def test_site_search_works_from_disk(browser: "Browser", site: Path) -> None:
     with opened(browser, site / "reference" / "python.html", ready=LOADED) as found:

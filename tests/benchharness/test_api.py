@@ -443,6 +443,7 @@ def test_setting_that_no_job_uses_gives_a_python_warning(monkeypatch, tmp_path, 
 # Code of the documentation and of the example notebook.
 
 
+@pytest.mark.soak
 def test_code_on_the_python_documentation_page_runs(tmp_path, monkeypatch):
     """Run its blocks in order on fewer rows."""
     monkeypatch.chdir(tmp_path)
@@ -481,6 +482,7 @@ def test_example_notebook_in_a_kernel_gives_the_tables_of_its_stored_outputs(tmp
     assert any("image/png" in shown(cell)[0] for cell in fresh.cells if shown(cell))
 
 
+@pytest.mark.soak
 def test_example_notebook_cells_run_without_a_kernel_give_their_stored_outputs(
     tmp_path, monkeypatch
 ):

@@ -67,6 +67,7 @@ def logged(history):
     return {line["step"]: line["bench/glue/rte"] for line in history if "bench/glue/rte" in line}
 
 
+@pytest.mark.soak
 def test_callback_changes_neither_losses_nor_weights_of_the_training(tmp_path, alone):
     db = str(tmp_path / "x.sqlite")
     bencher = bh.BenchCallback("glue/rte", db=db, **QUICK)

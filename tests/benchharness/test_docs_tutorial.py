@@ -6,12 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.helpers import own_files
 
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
 WITHOUT_US = "import sys; sys.modules['benchharness'] = None\n"
 
 
+@pytest.mark.soak
 def test_the_tutorial_turns_a_csv_file_into_a_pipeline_in_three_commands(bench, tmp_path):
     section = PAGE.read_text().partition("## Your rows")[2].partition("\n## ")[0]
     *commands, code = (

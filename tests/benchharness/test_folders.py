@@ -139,6 +139,7 @@ def test_stored_run_has_the_unused_pooling_mode_of_its_checkpoint(bench, tmp_pat
     assert "stated_pooling: lasttoken" in bench("show", key, "--db", "b.sqlite").out
 
 
+@pytest.mark.soak
 @pytest.mark.filterwarnings("ignore")  # warnings of the library peft
 def test_error_about_an_adapter_folder_has_a_working_merge_command(tmp_path: Path):
     """Run the command of the error message, if peft is installed."""

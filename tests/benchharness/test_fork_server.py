@@ -402,6 +402,7 @@ def test_job_that_ended_before_its_fork_server_hung_is_not_run_again(impatient: 
     assert hear.notes == []
 
 
+@pytest.mark.soak
 def test_slow_fork_server_is_not_replaced(
     impatient: ForkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -449,6 +450,7 @@ def test_suspended_workers_and_servers_do_not_block_the_shutdown(impatient: Fork
         wait_until_gone(pid)
 
 
+@pytest.mark.soak
 def test_a_suspended_worker_of_a_suspended_server_is_killed_and_restarted(
     impatient: ForkServer,
 ) -> None:
@@ -499,6 +501,7 @@ assert not asked, asked
 """
 
 
+@pytest.mark.soak
 def test_preloaded_modules_do_not_initialize_cuda():
     """Counting GPUs initializes CUDA, which does not survive a fork."""
     subprocess.run((sys.executable, "-P", "-c", IMPORTS), check=True)

@@ -207,6 +207,7 @@ def ratio_after(seconds, work, guess, seed):
     raise AssertionError(seconds)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("seconds", "work", "guess", "least"),
     [

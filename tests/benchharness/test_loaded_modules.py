@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 MOST = 240
 
 WORKERS = """
@@ -80,6 +82,7 @@ optimizer.step()
 """
 
 
+@pytest.mark.soak
 def test_torch_compiler_can_be_imported_in_a_worker_on_demand():
     """The code of a checkpoint or another library may need the compiler."""
     subprocess.run((sys.executable, "-P", "-c", COMPILING), check=True)

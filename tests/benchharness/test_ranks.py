@@ -98,6 +98,7 @@ def together(tmp_path_factory):
     return train_together(tmp_path_factory.mktemp("ranks"), 2)
 
 
+@pytest.mark.soak
 def test_training_in_two_processes_gives_the_weights_of_one_process(together):
     weights, losses, logits = train(ALONE, 0.0)
     for rank in together:

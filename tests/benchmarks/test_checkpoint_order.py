@@ -40,6 +40,7 @@ def test_saved_pretraining_steps_are_log_spaced_up_to_the_last_step():
     assert max(ratios) < 1.3
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_checkpoints_of_a_small_pretraining_run_are_found_by_a_glob_pattern(tmp_path, monkeypatch):
     words = ["--data", "mini", "--out", str(tmp_path / "small"), "--steps", "6", "--keep", "2"]

@@ -6,6 +6,7 @@ import pytest
 from benchmarks.compare_seeds import Case, simulate
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("rows", "seeds", "spread", "metric"),
     [

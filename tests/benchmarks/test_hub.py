@@ -90,6 +90,7 @@ def test_hub_check_reports_a_hub_model_that_differs_from_its_registration(
     assert "`microsoft/deberta-v3-small`" in report.read_text()
 
 
+@pytest.mark.soak
 def test_hub_check_reports_only_data_sets_that_differ_from_their_tasks(tmp_path: Path) -> None:
     only_rte(tmp_path / "hub")
     code, said = ask(tmp_path / "hub", tmp_path / "home", "--only", "nyu-mll/glue (rte")

@@ -85,6 +85,7 @@ def pairs() -> Mapping[str, Any]:
     return measure_pairs()
 
 
+@pytest.mark.soak
 def test_last_layer_computed_for_first_tokens_only_matches_the_full_layer(pairs: Mapping[str, Any]):
     first, whole, score = pairs["first_token"]
     assert max(first, whole) <= LIMIT

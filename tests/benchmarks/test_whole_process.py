@@ -21,6 +21,7 @@ def test_time_memory_and_output_of_a_process_are_measured():
     assert 80e6 < ended.peak_bytes < 200e6
 
 
+@pytest.mark.soak
 def test_peak_memory_of_a_process_includes_its_children():
     child = HOLD.format(size=60_000_000, more="0")
     start = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}], check=True)"

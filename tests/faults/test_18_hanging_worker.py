@@ -36,6 +36,7 @@ def test_18_job_that_hangs_once_is_restarted_and_finishes(tmp_path: Path):
     assert notes == ["printed no progress for 3 seconds and is started again"]
 
 
+@pytest.mark.soak
 def test_18_job_that_hangs_twice_fails_with_timeout(tmp_path: Path):
     outcome, notes = run(f"hang:{tmp_path / 'pids'}", timeout=3.0)
     assert isinstance(outcome, Failure)

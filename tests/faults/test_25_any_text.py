@@ -12,6 +12,7 @@ from benchharness.tasks.examples import ChoiceExample, Mark, PairExample, SpanEx
 from benchharness.tasks.suites import find_task
 from benchharness.training.predict import predict
 from tests.helpers.made_tokenizers import KINDS, make_tokenizer
+from tests.helpers.soak import in_part
 from tests.helpers.training import CPU, begin_task, fit, having
 from tests.helpers.training import RECIPE as USUAL
 
@@ -120,13 +121,10 @@ def check(predictions: Sequence[Any], examples: Sequence[Any]) -> None:
 @pytest.mark.parametrize(
     ("limits", "road"),
     [
-        *((LIMITS[1], road) for road in ROADS),
-        *((LIMITS[0], road) for road in ("two texts", "context")),
-        *(
-            pytest.param(LIMITS[0], road, marks=pytest.mark.soak)
-            for road in ROADS
-            if road not in ("two texts", "context")
-        ),
+        *in_part(
+            [(limits, road) for limits in (LIMITS[1], LIMITS[0]) for road in ROADS],
+            [(LIMITS[1], road) for road in ("two texts", "context", "options")],
+        )
     ],
     ids=lambda value: value if isinstance(value, str) else f"{value.max_tokens} tokens",
 )

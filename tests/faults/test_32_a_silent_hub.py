@@ -28,6 +28,7 @@ def test_32_silent_hub_is_an_error_after_one_request(tmp_path: Path) -> None:
     assert "the hub cannot be reached and nothing is cached" in answer.error
 
 
+@pytest.mark.soak
 def test_32_cached_data_are_read_while_the_hub_is_down(tmp_path: Path) -> None:
     write_embedded(tmp_path / "hub", COLA.source)
     names = ("glue/cola:train", "glue/cola:test")

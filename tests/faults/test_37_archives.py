@@ -3,6 +3,7 @@
 import ast
 import gzip
 import io
+import re
 import stat
 import subprocess
 import sys
@@ -25,7 +26,10 @@ OUTSIDE = ("../escaped.tsv", "/tmp/escaped.tsv", "a/../../escaped.tsv", "..\\esc
 def test_37_no_source_file_unpacks_an_archive_to_disk():
     """Zip and tar files must be read in memory, gzip files line by line."""
     for path in (path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        if not re.search("extract|unpack_archive", text):
+            continue
+        tree = ast.parse(text)
         names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
         assert not names & {"extract", "extractall", "unpack_archive"}, path
 

@@ -288,6 +288,7 @@ PYTHON: Mapping[str, tuple[Sequence[Any], Mapping[str, Any]]] = {
 }
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("form", ["before the host", "in the query"])
 def test_43_no_python_call_shows_a_password(url: str, tmp_path: Path, form: str) -> None:
     """Include causes of exceptions, which a notebook prints."""

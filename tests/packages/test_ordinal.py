@@ -97,6 +97,7 @@ def test_ordinal_network_scores_above_the_majority_baseline(bench: Bench) -> Non
     assert scores["bag-of-words"] > scores["majority"]
 
 
+@pytest.mark.soak
 def test_ordinal_results_are_in_the_report_and_in_exports(bench: Bench) -> None:
     bench("report", "--suite", "stars", "--out", "page.html")
     page = (bench.folder / "page.html").read_text()
@@ -106,6 +107,7 @@ def test_ordinal_results_are_in_the_report_and_in_exports(bench: Bench) -> None:
     assert "tiny" in (bench.folder / "board.csv").read_text()
 
 
+@pytest.mark.soak
 def test_command_of_a_third_party_package_reads_a_stored_run(bench: Bench) -> None:
     key = str(runs(bench)["tiny"]["key"])
     shown = bench("levels", key)
@@ -113,6 +115,7 @@ def test_command_of_a_third_party_package_reads_a_stored_run(bench: Bench) -> No
     assert "levels" in bench("--help")
 
 
+@pytest.mark.soak
 def test_recipe_file_of_a_third_party_package_is_a_recipe(bench: Bench) -> None:
     planned = bench(*RUN, "--model", "tiny", "--recipe", "gentle", "--dry-run")
     assert "tiny Reviews seed 1, gentle, " in planned

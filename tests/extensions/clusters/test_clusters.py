@@ -200,6 +200,7 @@ def local(tmp_path_factory):
     return table(folder / "local.sqlite")[0]
 
 
+@pytest.mark.soak
 @needs_submitit
 def test_run_with_submitit_stores_results_and_leaves_the_slurm_folder_empty(tmp_path):
     options = ("--engine", "slurm", "--address", "local", "--jobs", "2")

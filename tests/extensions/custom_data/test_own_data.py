@@ -66,6 +66,7 @@ def test_multi_label_model_and_its_baselines_are_scored(ran):
     assert board.board.title == "films"
 
 
+@pytest.mark.soak
 def test_leaderboard_and_report_do_not_need_the_custom_data_file(ran, tmp_path):
     asked = (
         ("leaderboard", "--suite", "films", "--json"),
@@ -263,6 +264,7 @@ def test_multi_label_predictions_score_equally_from_a_file_and_a_list(tmp_path):
 # Data sets on the hub.
 
 
+@pytest.mark.soak
 def test_run_on_a_hub_data_set_records_the_commit_of_the_data_set(tmp_path):
     """Labels have the names of its ClassLabel; "main" is resolved once."""
     commit = "c" * 40

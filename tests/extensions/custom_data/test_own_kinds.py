@@ -14,6 +14,7 @@ from benchharness.tasks.examples import TagPrediction
 from benchharness.tasks.suites import TASKS
 from tests.helpers.own_files import GOOD, ROWS, as_csv, exam, second, sentence, table, text_file
 from tests.helpers.public_layouts import PUBLIC
+from tests.helpers.soak import in_part
 
 SETTINGS = {"seeds": 1, "set": {"epochs": 1}, "device": "cpu", "jobs": 1, "limit": 30}
 
@@ -78,7 +79,14 @@ KINDS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", KINDS)
+IN_CI = (
+    *("a class", "a class of two texts", "several labels", "a number", "tags of entities"),
+    *("answers", "a list of options"),
+)
+"""One kind per type of head; the others are soak tests."""
+
+
+@pytest.mark.parametrize("name", in_part(KINDS, IN_CI))
 def test_each_kind_of_detected_task_is_trained_and_scored_next_to_baselines(name, tmp_path):
     kind = KINDS[name]
     place = kind.write(tmp_path)

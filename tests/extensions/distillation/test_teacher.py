@@ -119,6 +119,7 @@ def test_interrupted_student_job_resumes_bit_for_bit(kept: Path, tmp_path: Path)
     assert found.provenance["resumed"] == {"times": 1, "steps": [3]}
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("step", [2, 4, 6])
 def test_distillation_with_separate_epochs_for_layer_outputs_resumes_bit_for_bit(
     kept: Path, tmp_path: Path, step: int

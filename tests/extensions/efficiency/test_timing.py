@@ -41,6 +41,7 @@ from benchharness.training.predict import OutOfMemoryError
 from benchharness.worker.technique import Work
 from tests.helpers.boards import facts_by_key, make_runs, row_of
 from tests.helpers.plans import plan_job, plan_jobs, request_of
+from tests.helpers.soak import in_part
 from tests.helpers.training import CPU, RECIPE, having
 
 TASK: Any = find_task("efficiency/drawn-256")
@@ -169,7 +170,7 @@ def test_timing_reference_has_the_size_of_bert_and_the_same_documents() -> None:
     assert read_too.lengths.tolist() == features.lengths.tolist()
 
 
-@pytest.mark.parametrize("room", [1, 5, 21, 64, 100])
+@pytest.mark.parametrize("room", in_part([1, 5, 21, 64, 100], [1, 21]))
 def test_largest_batch_that_fits_in_memory_is_found_within_12_5_percent(
     monkeypatch: Any, room: int
 ) -> None:

@@ -45,6 +45,7 @@ def fitted() -> Any:
     return bh.Classifier("tiny", **QUICK).fit(TEXTS, CLASSES)
 
 
+@pytest.mark.soak
 def test_importing_benchharness_does_not_import_scikit_learn_or_torch() -> None:
     code = "import sys, benchharness as bh; print('sklearn' in sys.modules); bh.Classifier; "
     code += "print('sklearn' in sys.modules, 'torch' in sys.modules)"

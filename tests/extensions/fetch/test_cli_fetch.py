@@ -107,6 +107,7 @@ def repository(tmp_path: Path, server: HubServer) -> Path:
     return folder
 
 
+@pytest.mark.soak
 def test_a_fetched_checkpoint_that_cannot_be_loaded_is_an_error(repository: Path) -> None:
     """Damage only the tokenizer, which is detected when it is loaded."""
     (repository / "tokenizer.json").write_text('{"version": "1.0"}')
@@ -122,6 +123,7 @@ def test_pickled_weights_are_converted_when_they_are_fetched(repository: Path, h
     assert load_file(made).keys() == stored.keys()
 
 
+@pytest.mark.soak
 def test_a_pickle_with_other_objects_is_fetched_only_with_allow_pickle(repository: Path) -> None:
     file = repository / "pytorch_model.bin"
     torch.save({**torch.load(file, weights_only=True), "args": Namespace(epochs=3)}, file)
@@ -183,6 +185,7 @@ def serve_silence(listener: socket.socket, held: list[socket.socket]) -> None:
             held.append(connection)
 
 
+@pytest.mark.soak
 def test_a_hub_that_stops_responding_is_an_error_after_the_timeout(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -58,6 +58,7 @@ def read(job: Job) -> object:
 # Plans.
 
 
+@pytest.mark.soak
 def test_features_each_plans_one_job_per_layer_and_one_for_the_embeddings(model: str):
     jobs = plan(model, features="each")
     assert [*map(read, jobs)] == ["embeddings", "layer-1", "layer-2", "layer-3", "layer-4"]

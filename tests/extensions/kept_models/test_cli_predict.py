@@ -533,6 +533,7 @@ finally:
 """
 
 
+@pytest.mark.soak
 def test_predict_from_a_model_folder_imports_no_training_libraries(kept, tmp_path) -> None:
     folder, _ = kept("glue/sst2")
     (tmp_path / "rows.csv").write_text("sentence\nx\n")

@@ -28,6 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return taken_folder(tmp_path_factory.mktemp("models") / "bert", "bert", "MultipleChoice")
 
 
+@pytest.mark.soak
 def test_onnx_logits_equal_those_of_transformers_for_other_input_shapes(
     folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -135,7 +135,6 @@ WIDTHS = (390, 1024, 1440)
 @pytest.mark.parametrize(
     ("scheme", "widths"),
     [
-        ("light", (1440,)),
         ("dark", (390,)),
         *(pytest.param(scheme, WIDTHS, marks=pytest.mark.soak) for scheme in ("light", "dark")),
     ],

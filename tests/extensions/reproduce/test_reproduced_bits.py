@@ -72,6 +72,7 @@ def test_run_of_spans_and_a_baseline_reproduce_to_the_bit(bench):
     assert [each["verdict"]["kind"] for each in found] == ["bits"] * 2, found
 
 
+@pytest.mark.soak
 def test_job_that_starts_from_another_run_is_run_again_with_it(bench):
     start = ("--task", "glue/wnli", "--start-from", "glue/rte", "--no-baselines")
     assert bench("run", "--model", "tiny", *MINI, *QUICK, *start).code == 0

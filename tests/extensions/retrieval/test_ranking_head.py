@@ -115,6 +115,7 @@ def test_ranking_with_frozen_features_is_an_error_that_suggests_zero_shot(bench:
     assert "freezes the encoder, as --shots 0 does: use only one of them" in ended.err
 
 
+@pytest.mark.soak
 def test_trained_encoder_ranks_better_than_the_untrained_one(bench: Any) -> None:
     both = ("--model", "tiny", "--task", "retrieval/folder", "--data", "mini", "--seeds", "1")
     for more in (["--shots", "0"], ["--set", "epochs=4", "--no-baselines"]):

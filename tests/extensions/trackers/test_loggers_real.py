@@ -70,6 +70,7 @@ def test_tensorboard_records_losses_scores_and_settings(tmp_path, secrets, monke
     assert "diverged" in failed.Tensors("facts")[0].tensor_proto.string_val[0].decode()
 
 
+@pytest.mark.soak
 def test_mlflow_records_losses_scores_and_status(tmp_path, secrets, monkeypatch):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     tell("mlflow", tmp_path, monkeypatch)
@@ -88,6 +89,7 @@ def test_mlflow_records_losses_scores_and_status(tmp_path, secrets, monkeypatch)
     assert "scores/glue/rte dev/accuracy" in found.data.metrics
 
 
+@pytest.mark.soak
 def test_wandb_offline_records_runs_without_home_path(tmp_path, secrets, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "offline")
     tell("wandb", tmp_path, monkeypatch)

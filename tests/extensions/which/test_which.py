@@ -533,6 +533,7 @@ def test_invalid_search_options_are_a_one_line_error(bench, tmp_path, options, s
     assert not (tmp_path / "results" / "leaderboard.sqlite").exists()
 
 
+@pytest.mark.soak
 def test_search_can_export_the_model_of_the_best_encoder(bench, tmp_path, monkeypatch):
     # Train with the real engine instead of the fake one.
     monkeypatch.setattr("benchharness.driver.retrain.LocalEngine", LocalEngine)

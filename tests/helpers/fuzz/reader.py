@@ -24,3 +24,8 @@ class Reader:
     name: str
     cases: Callable[[], list[Case]]
     share: float = 1.0
+
+    def few_cases(self, count: int) -> list[Case]:
+        """Return at most `count` of the cases, evenly spaced."""
+        cases = self.cases()
+        return cases[:: -(-len(cases) // count)]

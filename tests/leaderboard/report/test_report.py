@@ -249,6 +249,7 @@ def test_failed_write_keeps_the_previous_report(
     assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
 
 
+@pytest.mark.soak
 def test_report_of_hundreds_of_runs_takes_seconds_of_the_processor() -> None:
     many = [
         replace(

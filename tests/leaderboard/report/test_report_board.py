@@ -54,6 +54,7 @@ def page(shared: Opened, path: Path) -> Iterator[Opened]:
     assert shared.requests == [path.as_uri()]
 
 
+@pytest.mark.soak
 def test_report_of_24_models_loads_within_a_second_of_processor_time(
     browser: "Browser", path: Path
 ) -> None:

@@ -33,6 +33,7 @@ def models(number: int) -> list[Result | Failure]:
     ]
 
 
+@pytest.mark.soak
 def test_compressed_report_rows_equal_inline_rows(
     browser: "Browser", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

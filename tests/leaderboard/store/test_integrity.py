@@ -11,6 +11,7 @@ from benchharness.errors import BenchError, StoreError
 from benchharness.leaderboard.store.database import check_new
 from benchharness.leaderboard.store.store import open_store
 from tests.helpers.results import make_failure, make_job, make_result, make_suite
+from tests.helpers.soak import in_part
 
 DAMAGES = {
     "UPDATE scores SET value = 1.0 WHERE id = 3": "is damaged: its digest does not match",
@@ -51,7 +52,7 @@ def test_integrity_check_of_an_intact_store_finds_nothing(path: Path) -> None:
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize(("damage", "sentence"), DAMAGES.items())
+@pytest.mark.parametrize(("damage", "sentence"), in_part(DAMAGES.items(), [*DAMAGES.items()][::3]))
 def test_integrity_check_reports_each_kind_of_damage_without_changes(
     path: Path, damage: str, sentence: str
 ) -> None:

@@ -357,6 +357,7 @@ def reported(store: Store, page: Path, **wanted: bool) -> tuple[list[str], int]:
     return written, len(issued)
 
 
+@pytest.mark.soak
 def test_repeated_report_reads_and_writes_only_changed_runs(many: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     with open_store(many) as store:
