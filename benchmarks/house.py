@@ -44,7 +44,7 @@ _LIMITS = {
     "extensions/gate": (2_718, 8, 0, 3, 29, 0),
     "extensions/ensemble": (297, 3, 0, 0, 2, 0),
     "extensions/custom_data": (9_038, 28, 0, 0, 244, 0),
-    "extensions/efficiency": (827, 6, 0, 0, 17, 0),
+    "extensions/efficiency": (979, 7, 0, 0, 17, 0),
     "extensions/exports": (2_159, 8, 0, 1, 14, 0),
     "extensions/paper": (812, 6, 1, 1, 1, 0),
     "extensions/prediction_pages": (1_016, 5, 0, 0, 3, 0),

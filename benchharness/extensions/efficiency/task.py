@@ -1,4 +1,4 @@
-"""Task that measures the speed and memory use of an encoder, with its documents and results."""
+"""Task that measures the speed, memory use and energy of an encoder, with documents and results."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -29,9 +29,9 @@ class TimedExample(PairExample):
 
 @dataclass(frozen=True, kw_only=True)
 class TimedPrediction(Prediction):
-    """Measurements of time and memory for one document.
+    """Measurements of time, memory and energy for one document.
 
-    Times are in seconds, and are medians over several passes.
+    Times are in seconds. Times and energy are medians over several passes.
 
     Attributes:
         tokens: Number of tokens without padding.
@@ -48,6 +48,9 @@ class TimedPrediction(Prediction):
             It is measured for the whole split, so all documents have the same values.
         largest: Number of documents in the largest micro-batch with which training fits on the
             GPU; 0 on a CPU, or if not even one document fits. All documents have the same value.
+        joules: This document's share of the energy of a prediction pass and of a training pass, in
+            joules. It is the energy of the whole GPU, or on a CPU of all processor packages and
+            their memory; 0 if it cannot be measured.
     """
 
     tokens: int
@@ -56,6 +59,7 @@ class TimedPrediction(Prediction):
     alone: tuple[float, float]
     peaks: tuple[int, int]
     largest: int = 0
+    joules: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -96,6 +96,14 @@ def _peak(phase: Phase, place: int) -> TimedMetric:
     return _metric(f"{phase}_peak_mb", compute)
 
 
+def _energy(phase: Phase, place: int) -> TimedMetric:
+    def compute(predictions: Sequence[TimedPrediction], _: object) -> float | None:
+        joules = sum(p.joules[place] for p in predictions)
+        return 1000 * joules / len(predictions) or None
+
+    return _metric(f"{phase}_joules_per_1000", compute)
+
+
 def _largest(predictions: Sequence[TimedPrediction], _: object) -> float | None:
     return float(predictions[0].largest) or None
 
@@ -116,6 +124,7 @@ _DETAILS = (
     *(_rate("predict", 1, "cpu_second"), _rate("train", 1, "cpu_second")),
     *(_latency("p50_ms", 0.5), _latency("p95_ms", 0.95)),
     *(_peak("predict", 0), _peak("train", 1)),
+    *(_energy("predict", 0), _energy("train", 1)),
     _metric("largest_batch", _largest),
 )
 

@@ -23,6 +23,7 @@ from transformers import BertConfig
 from benchharness.encoder import Encoder, check_reach
 from benchharness.encoder.network import draw_network
 from benchharness.errors import JobError
+from benchharness.extensions.efficiency.energy import EnergyMeter, gpu_counter, processor_counters
 from benchharness.extensions.efficiency.hyperparameters import SHAPES, TimedOptions
 from benchharness.extensions.efficiency.task import TimedExample, TimedPrediction
 from benchharness.heads import Limits
@@ -62,8 +63,8 @@ LARGEST = 4096
 PHASES = ("predict", "train")
 
 Times = NDArray[np.float64]
-"""Times in seconds, `[..., 2]`. The last axis is wall-clock time and processor time; on a GPU,
-processor time is 0."""
+"""Times and energy, `[..., 3]`. The last axis is wall-clock seconds, processor seconds (0 on a GPU)
+and joules (0 if the energy cannot be measured)."""
 
 
 def time_encoder(job: Job, report: Reporter) -> Result:
@@ -193,6 +194,7 @@ class Side:
         network: The model with a classification head.
         batches: The documents, from which batches are made.
         work: The job with its recipe and device.
+        meter: Meter of the device's energy.
         steps: Iterator that runs one training step whenever it is advanced. The training has a
             million steps, so it practically never ends.
     """
@@ -200,6 +202,7 @@ class Side:
     network: nn.Module
     batches: TaskBatches
     work: Work
+    meter: EnergyMeter = field(default_factory=lambda: EnergyMeter(counters=()))
     steps: Iterator[int] = field(default_factory=lambda: iter(()))
 
     @classmethod
@@ -216,7 +219,9 @@ class Side:
             targets=torch.zeros(len(features), dtype=torch.long),
             loss=run.setups[0].head.loss,
         )
-        made = cls(network=run.network, batches=batches, work=work)
+        made = cls(
+            network=run.network, batches=batches, work=work, meter=energy_meter(work.compute)
+        )
         made.steps = made.training(work.recipe, batches)
         return made
 
@@ -241,13 +246,13 @@ class Side:
         return iter(training)
 
     def train(self) -> Times:
-        """Train on all documents once, and return the seconds that this took (see `Times`)."""
+        """Train on all documents once, and return the time and energy used (see `Times`)."""
         steps = -(-self.batches.items // self.work.recipe.optim.batch_size)  # rounded up
         self.network.train()
         return self._timed(lambda: [next(self.steps) for _ in range(steps)])
 
     def predict(self, rows: Indices | None = None) -> Times:
-        """Predict documents, and return the seconds that this took (see `Times`).
+        """Predict documents, and return the time and energy used (see `Times`).
 
         Args:
             rows: Indices of the documents; None for all documents.
@@ -263,11 +268,19 @@ class Side:
         return self._clocks() - before
 
     def _clocks(self) -> Times:
-        """Return wall-clock time and processor time; the latter is 0 for a GPU."""
+        """Return the present values of the clocks and of the energy meter (see `Times`)."""
         if not self.work.compute.on_gpu:
-            return np.array([time.perf_counter(), time.process_time()])
+            return np.array([time.perf_counter(), time.process_time(), self.meter.joules()])
         torch.cuda.synchronize()  # wait for all queued kernels, so that their time counts
-        return np.array([time.perf_counter(), 0.0])
+        return np.array([time.perf_counter(), 0.0, self.meter.joules()])
+
+
+def energy_meter(compute: Compute) -> EnergyMeter:
+    """Return a meter of the GPU's energy, or on a CPU of the energy of processors and memory."""
+    if not compute.on_gpu:
+        return EnergyMeter(counters=processor_counters())
+    counter = gpu_counter(compute.device)
+    return EnergyMeter(counters=[counter] if counter else [])
 
 
 def part(features: Features, rows: Indices) -> Features:
@@ -327,13 +340,13 @@ def _take_turns(sides: Sequence[Side], passes: int, report: Reporter) -> tuple[T
     document gets the time of the nearest of these in the order of the documents.
 
     Returns:
-        Times of the passes `[models, phases, passes, 2]`, and the encoder's median times for single
-        documents `[documents, 2]`. The last axis is wall-clock time and processor time.
+        Times of the passes `[models, phases, passes, 3]`, and the encoder's median times for single
+        documents `[documents, 3]` (see `Times`).
     """
     count = sides[0].batches.items
-    found = np.empty((len(sides), len(PHASES), passes, 2))
+    found = np.empty((len(sides), len(PHASES), passes, 3))
     chosen = np.linspace(0, count - 1, min(MOST_ALONE, count)).astype(np.int64)
-    alone = np.empty((passes, len(chosen), 2))
+    alone = np.empty((passes, len(chosen), 3))
     for turn in range(passes):
         for place in (0, 1) if turn % 2 else (1, 0):
             for number, phase in enumerate(PHASES):
@@ -352,25 +365,26 @@ def _predictions(
     alone: Times,
     whole: Mapping[str, Any],
 ) -> list[TimedPrediction]:
-    """Return one prediction per document, with the document's share of the median pass's time.
+    """Return one prediction per document, with its share of the median pass's time and energy.
 
     `whole` contains facts about the whole split, which every prediction repeats.
     """
     took = {}
     for number, phase in enumerate(PHASES):
-        clock, processor = np.median(found[0, number], axis=0)
+        clock, processor, joules = np.median(found[0, number], axis=0)
         counts = int(processor > 0)
         # Compare the models pass by pass, because both have equal conditions in the same pass.
         ratio = np.median(found[1, number, :, counts] / found[0, number, :, counts])
-        seconds = np.array([clock, processor, ratio * (processor or clock)])
-        took[phase] = (tokens[:, None] / tokens.sum() * seconds).tolist()  # (documents, 3)
+        used = np.array([clock, processor, ratio * (processor or clock), joules])
+        took[phase] = (tokens[:, None] / tokens.sum() * used).tolist()  # (documents, 4)
     return [
         TimedPrediction(
             id=example.id,
             tokens=int(tokens[at]),
-            train=tuple(took["train"][at]),
-            predict=tuple(took["predict"][at]),
-            alone=tuple(alone[at].tolist()),
+            train=tuple(took["train"][at][:3]),
+            predict=tuple(took["predict"][at][:3]),
+            alone=tuple(alone[at, :2].tolist()),
+            joules=(took["predict"][at][3], took["train"][at][3]),
             **whole,
         )
         for at, example in enumerate(examples)
@@ -384,8 +398,7 @@ def variations(found: Times) -> Iterator[str]:
     Processor time is used if it was measured, else wall-clock time.
 
     Args:
-        found: Times of the encoder, `[phases, passes, 2]`. The phases are in the order of PHASES;
-            the last axis is wall-clock time and processor time.
+        found: Times of the encoder, `[phases, passes, 3]`. The phases are in the order of PHASES.
     """
     for phase, passes in zip(PHASES, found, strict=True):
         seconds = passes[:, int(passes[0, 1] > 0)].tolist()
@@ -394,7 +407,7 @@ def variations(found: Times) -> Iterator[str]:
 
 
 def _passes(found: Times) -> dict[str, Any]:
-    """Return wall-clock and processor seconds of every pass, keyed by phase, then by model."""
+    """Return the times and energy of every pass, keyed by phase, then by model (see `Times`)."""
     names = ("encoder", "reference")
     return {
         phase: {side: found[place, number].tolist() for place, side in enumerate(names)}

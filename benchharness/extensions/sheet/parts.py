@@ -226,7 +226,10 @@ def speed(subject: Subject) -> Part:
         text=f"Measured on {', '.join(machines)}.",
         basis="Medians over seeds, from the records of the runs. The time for predictions covers "
         "all evaluations of a run.",
-        missing=("energy was not measured", "the time per row: `bench model DIR --check`"),
+        missing=(
+            "energy: `bench run --suite efficiency` measures it where the machine has a counter",
+            "the time per row: `bench model DIR --check`",
+        ),
         tables=[Table(title="Time and memory", columns=columns, lines=tuple(lines))],
         facts=facts,
     )

@@ -1,6 +1,7 @@
 """Tests of efficiency tasks, which time a job's loops alternating with a reference model."""
 
 import json
+import time
 from dataclasses import replace
 from statistics import fmean, pstdev
 from typing import Any
@@ -13,6 +14,8 @@ from benchharness.driver.plan import plan
 from benchharness.encoder import load_encoder
 from benchharness.engines.slots import Slot, machine_of
 from benchharness.errors import BenchError, JobError
+from benchharness.extensions.efficiency import timing
+from benchharness.extensions.efficiency.energy import EnergyCounter, processor_counters
 from benchharness.extensions.efficiency.task import TimedPrediction
 from benchharness.extensions.efficiency.timing import (
     Side,
@@ -74,6 +77,11 @@ def test_timed_encoder_has_speed_latency_and_memory_scores(task: str) -> None:
     found = evaluation.scores
     assert {"predict_speed", "train_speed", "p50_ms", "p95_ms"} < found.keys()
     assert "largest_batch" not in found  # a CPU's
+    readable = bool(processor_counters())
+    assert ("predict_joules_per_1000" in found, "train_joules_per_1000" in found) == (
+        readable,
+        readable,
+    )
     assert 0 < found["p50_ms"] <= found["p95_ms"]
     assert found["predict_peak_mb"] <= found["train_peak_mb"]
     # A training step takes longer than its forward pass alone.
@@ -82,9 +90,23 @@ def test_timed_encoder_has_speed_latency_and_memory_scores(task: str) -> None:
     # million).
     assert found["predict_speed"] > 1
     passes = result.provenance["passes"]
-    assert np.array(passes["train"]["reference"]).shape == (2, 2)
+    assert np.array(passes["train"]["reference"]).shape == (2, 3)
     assert len(evaluation.predictions) == min(job.limit or 8, 8)
     assert Result.from_json(json.loads(json.dumps(result.to_json()))) == result
+
+
+def test_energy_of_a_processor_that_uses_50_watts_is_50_times_its_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counter = EnergyCounter(name="package-0", read=lambda: 50 * time.process_time())
+    monkeypatch.setattr(timing, "processor_counters", lambda: [counter])
+    (evaluation,) = time_encoder(job_here(overrides={"passes": "3"}), lambda _: None).evaluations
+    tokens = sum(p["tokens"] for p in evaluation.predictions)
+    for phase in ("predict", "train"):
+        seconds = tokens / evaluation.scores[f"{phase}_tokens_per_cpu_second"]
+        expected = 50 * seconds * 1000 / len(evaluation.predictions)
+        found = evaluation.scores[f"{phase}_joules_per_1000"]
+        assert found == pytest.approx(expected, rel=0.1)
 
 
 def test_efficiency_scores_are_computed_from_sums_over_documents() -> None:
@@ -113,6 +135,9 @@ def test_efficiency_scores_are_computed_from_sums_over_documents() -> None:
     found = score(TASK, "dev", gpu, examples)
     assert (found["train_speed"], found["largest_batch"]) == (8.0, 96.0)
     assert "train_tokens_per_cpu_second" not in found
+    used = [replace(p, joules=joules) for p, joules in ((first, (1.0, 4.0)), (other, (3.0, 9.0)))]
+    found = score(TASK, "dev", used, examples)
+    assert (found["predict_joules_per_1000"], found["train_joules_per_1000"]) == (2000, 6500)
 
 
 def _two() -> Any:
@@ -134,8 +159,9 @@ def test_timed_training_pass_is_one_epoch_over_all_tokens() -> None:
     examples = read(TASK, "dev", parse_data("mini")).examples
     assert features.lengths.tolist() == [e.tokens for e in examples]  # type: ignore[attr-defined]
     before = made.network.state_dict()["classifier.output.weight"].clone()  # type: ignore[operator]
-    clock, processor = made.train()
+    clock, processor, joules = made.train()
     assert clock > 0
+    assert joules >= 0
     assert processor > 0
     assert next(made.steps) == 4  # training on 8 documents in batches of 3 took steps 1 to 3
     assert not torch.equal(before, made.network.state_dict()["classifier.output.weight"])
