@@ -334,7 +334,7 @@ def test_comparison_of_models_without_a_common_seed_is_an_error(bench, tmp_path,
         (("good", "bad", "--split", "test", "--task", "glue/rte"), "the labels are hidden"),
     ],
 )
-def test_an_invalid_comparison_is_an_error_of_one_sentence(bench, stored, words, sentence):
+def test_an_invalid_comparison_is_reported_in_one_sentence(bench, stored, words, sentence):
     ended = bench("compare", *words, "--db", "board.sqlite")
     assert (ended.code, ended.out) == (2, "")
     assert sentence in ended.err

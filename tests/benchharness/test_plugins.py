@@ -412,7 +412,7 @@ def installed(monkeypatch):
         ),
     ],
 )
-def test_an_invalid_plugin_is_an_error_of_one_sentence(
+def test_an_invalid_plugin_is_reported_in_one_sentence(
     tmp_path: Path, installed, text: str, sentence: str
 ):
     file = write(tmp_path, text)
@@ -529,7 +529,7 @@ def test_plugin_logger_that_raises_does_not_stop_the_run(bench, tmp_path: Path):
         ("LOGGERS = {'lines': dict}\n", ("--log", "line"), "Did you mean 'lines'?"),
     ],
 )
-def test_an_invalid_logger_is_an_error_of_one_sentence(
+def test_an_invalid_logger_is_reported_in_one_sentence(
     bench, tmp_path: Path, text: str, words: tuple[str, ...], sentence: str
 ):
     file = write(tmp_path, text)

@@ -81,7 +81,7 @@ def test_32_fetched_model_and_task_run_offline(tmp_path, repositories):
     ],
     ids=["data", "known model", "any model"],
 )
-def test_32_unreachable_hub_is_an_error_of_one_sentence_after_one_request(tmp_path, words):
+def test_32_unreachable_hub_is_reported_in_one_sentence_after_one_request(tmp_path, words):
     with silent_hub() as silent:
         ended, _ = bench(tmp_path, silent.endpoint, "run", *words, "--db", "x.sqlite")
         assert silent.count_connections() == 1, "the libraries would try again for minutes"

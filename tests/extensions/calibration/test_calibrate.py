@@ -326,7 +326,7 @@ def test_flags_of_a_run_that_learned_nothing_are_shown(bench, stored):
         (("bold", "--split", "test"), 2, "has no predictions for glue/rte test"),
     ],
 )
-def test_wrong_arguments_are_errors_of_one_sentence(bench, stored, words, code, said):
+def test_wrong_arguments_are_reported_in_one_sentence(bench, stored, words, code, said):
     ended = bench("calibration", *words, "--db", DB)
     assert (ended.code, ended.out) == (code, "")
     assert said in ended.err

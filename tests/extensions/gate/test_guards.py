@@ -107,7 +107,7 @@ def test_guards_survive_the_baseline_file_and_collapsed_runs_are_left_out():
         ("recall=x>=high", "has the minimum 'high', which is not a number"),
     ],
 )
-def test_wrong_guards_are_errors_of_one_sentence(text, said):
+def test_wrong_guards_are_reported_in_one_sentence(text, said):
     with pytest.raises(BenchError, match=said):
         Guard.parse(text)
 
@@ -136,7 +136,7 @@ def values(guard, right, task="glue/rte", scores=True):
     return value, rows
 
 
-def test_values_of_guards_are_those_of_the_definitions():
+def test_guard_values_agree_with_their_definitions():
     value, rows = values("recall=entailment", lambda place: place % 4 > 0)
     own = [place % 4 > 0 for place, row in enumerate(rows) if row.label == "entailment"]
     assert value == pytest.approx(np.mean(own))
@@ -162,7 +162,7 @@ def test_values_of_guards_are_those_of_the_definitions():
         ("worst-group=colour", "--groups 'colour' is unknown"),
     ],
 )
-def test_guards_that_do_not_fit_the_task_are_errors_of_one_sentence(guard, said):
+def test_guards_that_do_not_fit_the_task_are_reported_in_one_sentence(guard, said):
     with pytest.raises(BenchError, match=said):
         values(guard, lambda _: True)
 

@@ -149,7 +149,7 @@ def test_table_marks_the_gap_and_explains_the_columns(bench, stored):
         (("--points", "0"), "--points must be above 0 and below 100"),
     ],
 )
-def test_wrong_groups_are_errors_of_one_sentence(bench, stored, words, said):
+def test_wrong_groups_are_reported_in_one_sentence(bench, stored, words, said):
     ended = bench("groups", "minilm", *words, "--db", DB)
     assert (ended.code, ended.out) == (4 if "in 'channel'" in said else 2, "")
     assert said in ended.err

@@ -334,7 +334,7 @@ FILES = {
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", FILES)
-def test_kept_models_are_scored_on_sets_of_every_format(name, bench, tmp_path):
+def test_kept_models_are_scored_on_robustness_sets_of_every_file_format(name, bench, tmp_path):
     task, file, made, scores = FILES[name]
     job = make_job(task, limit=16)
     with open_store("board.sqlite") as store:

@@ -169,7 +169,7 @@ def test_rows_that_cannot_be_read_are_named_and_the_rest_is_shown(bench, stored)
         (("broken",), "broken/benchharness.json cannot be read"),
     ],
 )
-def test_wrong_arguments_are_errors_of_one_sentence(bench, stored, words, said):
+def test_wrong_arguments_are_reported_in_one_sentence(bench, stored, words, said):
     Path("empty").mkdir()
     Path("broken").mkdir()
     Path("broken", "benchharness.json").write_text("{")
