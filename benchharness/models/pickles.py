@@ -507,7 +507,7 @@ def _opened(path: Path) -> Iterator[tuple[PickledWeights, Callable[[Tensor], Any
         for key, storage in machine.storages.items():
             start, size = places[key]
             if storage.count * _TYPES[storage.kind][1] > min(size, len(content) - start):
-                raise ValueError(f"the numbers of storage {key} are cut off")
+                raise ValueError(f"the data of storage {key} are truncated")
 
         def numbers(tensor: Tensor) -> Any:
             """Return a tensor's numbers as an array of raw bytes, one item per number."""

@@ -312,8 +312,8 @@ class _Asked:
 
     def resolve(self) -> tuple[ResolvedRecipe, ...]:
         """Return the recipes of the whole grid, grouped by the value of `features`."""
-        # A list of features may contain "fine-tuned" and other values. So files are read with and
-        # without their table [frozen], which does not apply to "fine-tuned".
+        # The setting `features` may be a list with "fine-tuned" and other values. So recipe files
+        # are read with and without their table [frozen], which does not apply to "fine-tuned".
         trained, frozen = self._layers(self.tables), self._layers((*self.tables, FROZEN))
         every = (*trained.packaged, *trained.over, trained.typed)  # in ascending priority
         read = next((layer[FEATURES] for layer in reversed(every) if FEATURES in layer), None)

@@ -168,9 +168,9 @@ memory was returned to the system, before freed memory is returned again."""
 
 
 def trim_memory() -> None:
-    """Make the C library return the freed memory that it keeps to the operating system.
+    """Make the C library return freed memory, which it has kept, to the operating system.
 
-    This works only with glibc; other C libraries are left alone.
+    This works only with glibc; with other C libraries, nothing is done.
     """
     if _HAS_TRIM:
         _LIBC.malloc_trim(0)

@@ -317,7 +317,12 @@ def random_numbers() -> dict[str, Any]:
 
 
 def restore_random(tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
-    """Set all random number generators to the states of `random_tensors` and `random_numbers`."""
+    """Restore all random number generators.
+
+    Args:
+        tensors: States that `random_tensors` returned.
+        numbers: States that `random_numbers` returned.
+    """
     torch.set_rng_state(tensors["cpu"])
     if "cuda" in tensors:
         torch.cuda.set_rng_state(tensors["cuda"])

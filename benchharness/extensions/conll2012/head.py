@@ -282,7 +282,11 @@ class CorefNetwork(nn.Module):
         self.segments = segments
 
     def forward(self, targets: Tensor | None = None, **inputs: Any) -> Tensor:
-        """Return losses in training, and the codes of the antecedents otherwise.
+        """Return losses in training; otherwise the predicted antecedent of each span as a code.
+
+        The losses are `[rows, 1]`, with the loss of a document at its first row. The codes are
+        `[rows, tokens, MAX_SPAN_TOKENS]`: element `[row, token, n]` belongs to the span of n + 1
+        tokens that begins at the token (see `DROPPED`, `ALONE` and `FIRST_CODE`).
 
         Args:
             targets: Gold mentions of every document, as returned by the function `targets`; None
