@@ -1,4 +1,4 @@
-"""Runs of one task for the regression check: scores per seed, and outcomes per example."""
+"""Summarize the runs of a task for the regression check: scores per seed, outcomes per example."""
 
 import json
 import math
