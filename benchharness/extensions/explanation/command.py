@@ -26,7 +26,7 @@ Key = Annotated[str, argument("KEY", "The key of a run, or its first characters.
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """Options of `bench explain`: the other training, and how its differences are tried out."""
+    """Options of `bench explain`: the other training, and the repetitions with changed settings."""
 
     other: str = option(
         ...,
@@ -119,7 +119,7 @@ _ASSUMED = {
     "decays": "weights that decay",
     "update_scale": "Adafactor's scaling of updates",
 }
-"""Descriptions of settings that are no recipe settings, so that their names explain too little."""
+"""Descriptions of settings that are not recipe settings, whose names alone are not clear."""
 
 
 def _legend(found: Explanation) -> Iterator[str]:

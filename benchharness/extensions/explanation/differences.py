@@ -1,7 +1,7 @@
 """Find the settings in which a run and another training differ, the most likely causes first.
 
-"The other training" is the one that a stored run is compared with: a training of another tool, or
-another run.
+"The other training" is the training run with which a stored run is compared: a training run of
+another tool, a published result, or another stored run.
 """
 
 import math
@@ -59,7 +59,7 @@ class Difference:
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """Comparison of a run with another training.
+    """Comparison of a stored run with another training run, of benchharness or of another tool.
 
     Attributes:
         run: The name of the run.
@@ -77,8 +77,8 @@ class Explanation:
             file contains them.
         compared: The number of settings that both trainings specify.
         flags: Warnings about the run's score, then warnings about the other training's score.
-        remarks: Sentences about differences that are no settings, such as another split, or why no
-            scores can be compared.
+        remarks: Sentences about differences other than settings, such as another split, and about
+            the reason why scores cannot be compared.
     """
 
     run: str
@@ -123,7 +123,11 @@ def effects() -> Mapping[str, Effect]:
 
 
 def explain(run: Training, other: Training) -> Explanation:
-    """Compare the settings and scores of a stored run with those of another training.
+    """Compare the settings and scores of a stored run and of another training.
+
+    Args:
+        run: Settings and scores of the stored run.
+        other: Settings and scores of the other training.
 
     Raises:
         BenchError: The other training is on another task, or has another head type or other labels.
@@ -171,9 +175,10 @@ def explain(run: Training, other: Training) -> Explanation:
 
 
 def _without_metric(run: Training, other: Training) -> tuple[str, ...]:
-    """Return a sentence about why the scores of two trainings cannot be compared.
+    """Return a sentence with the reason why the scores of two trainings cannot be compared.
 
-    Empty if the other training has no scores, and its remarks state the reason.
+    The result is empty if the other training has no scores, but has remarks, which state the
+    reason.
     """
     if not other.scores and other.remarks:
         return ()

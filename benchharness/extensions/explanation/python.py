@@ -15,7 +15,7 @@ from benchharness.leaderboard.store.store import open_store
 
 @speaks_python
 def explain(key: str, where: str | Path, *, db: str | Path = DATABASE) -> pd.DataFrame:
-    """Return the settings in which a run and another training differ, likeliest causes first.
+    """Return the settings in which a run and another training run differ, likeliest causes first.
 
     This is `bench explain` as a function.
 

@@ -281,7 +281,7 @@ _OF_CLASS = {
 def _case(
     tokens: Mapping[str, Any], config: Mapping[str, Any]
 ) -> Iterator[tuple[str, tuple[Any, str]]]:
-    """Yield whether words are lower-cased, and the source file; both values if two files differ."""
+    """Yield `lower_case` with its value and source file; with both values if two files differ."""
     found = {}
     if "normalizer" in tokens:
         found[_TOKENIZER] = _lowers(tokens["normalizer"] or {})
