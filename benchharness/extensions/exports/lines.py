@@ -47,7 +47,7 @@ class ScoreLine:
             last weights were used.
         truncated: Number of truncated rows in the split, the maximum over runs; None if there are
             none.
-        parity: Text that says whether it is proved that benchharness trains such runs as
+        parity: Statement of the parity certificate, i.e. whether it is proved that benchharness trains as
             transformers does; empty if this was not requested.
     """
 

@@ -326,7 +326,7 @@ def test_published_score_on_test_is_not_compared_and_the_reasons_are_given(expla
     assert (found.metric, found.gap) == ("", None)
     _data, split, grid = found.remarks
     assert "the splits differ" in split
-    assert ") is on test, that of the run on dev." in split
+    assert ") is on test, the run's score on dev." in split
     assert "the best of several training runs (protocol: best of grid), but the run" in grid
 
 
@@ -349,7 +349,7 @@ def test_weights_of_a_folder_named_like_a_published_model_are_reported(place) ->
     job = plan_job(f"bert-tiny={place / 'small'}", "glue/mrpc", limit=ROWS, precision="fp32")
     with open_store(place / "board.sqlite") as store:
         found = explain_run(make_result(job), "glue_test_bert_miniatures: BERT-Tiny (2/128)", store)
-    assert f"the run began with those of {place / 'small'}" in found.remarks[-1]
+    assert f"the run started with the weights of {place / 'small'}" in found.remarks[-1]
     assert "the published model with google/bert_uncased_L-2_H-128_A-2." in found.remarks[-1]
 
 
