@@ -275,7 +275,7 @@ def use_packed_rows(network: nn.Module, device: str) -> None:
     whose code comes with the checkpoint is left unchanged, too.
 
     Args:
-        network: The encoder.
+        network: Encoder to change.
         device: Type of the device, "cpu" or "cuda".
     """
     config: Any = network.config

@@ -416,7 +416,7 @@ class Frame:
         """Find the special tokens around one or two texts by encoding a sample text.
 
         Args:
-            tokenizer: The tokenizer.
+            tokenizer: Tokenizer to examine.
             texts: Number of texts per row, 1 or 2.
 
         Raises:
@@ -537,8 +537,8 @@ def encode_once(
 
     Args:
         encode: Function `encode` of a head.
-        rows: The split.
-        tokenizer: The tokenizer.
+        rows: Rows of the split.
+        tokenizer: Tokenizer of the encoder.
         identity: Digest of the tokenizer, and further text that must identify everything else that
             affects the features and is not in the other arguments.
         limits: Length limits of the rows.

@@ -81,7 +81,7 @@ class Part:
         basis: What the numbers are based on: rows, runs, and how intervals were computed.
         missing: A sentence per measurement that is missing, with the command that makes it.
         tables: Tables with the numbers.
-        figures: Plots.
+        figures: Plots of the numbers.
         evidence: Rows to which the lines of tables refer, keyed by name. A line may also refer to
             all rows of a task by the task's name.
         facts: The numbers as JSON data.

@@ -176,7 +176,7 @@ class Compute:
 
     Attributes:
         device: Device of the computation.
-        precision: One of PRECISIONS.
+        precision: Number format of the computation, one of PRECISIONS.
         ranks: Processes that share the rows of every batch.
         graphs: Whether steps are recorded as CUDA graphs and replayed.
     """

@@ -244,7 +244,7 @@ def load_start(encoder: Encoder, folder: Path | None, job: Job) -> Mapping[str, 
     Args:
         encoder: Encoder of the job's checkpoint, whose weights are replaced.
         folder: Folder with the network of the run; not used if the job starts from no run.
-        job: The job.
+        job: Job that starts from a run.
 
     Returns:
         Facts for the provenance of the job's result: under the key "started_from", the name, the
@@ -328,7 +328,7 @@ def load_class(network: nn.Module, folder: Path, body: str, name: str) -> None:
 
     Args:
         network: Network of one task.
-        folder: The folder.
+        folder: Folder with the config and the weights.
         body: Name of the encoder in the transformers class, as in `published_names`; empty if the
             class itself is the encoder.
         name: Name of the run in error messages.

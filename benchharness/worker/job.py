@@ -65,7 +65,7 @@ def run_job(job: Job, report: Reporter = lambda _: None, **folders: Unpack[Folde
     files.
 
     Args:
-        job: The job.
+        job: Job to run.
         report: Function that is called with the progress.
         **folders: Folders that are read and written (see Folders).
 
@@ -313,7 +313,7 @@ def in_enough_parts(attempt: Callable[[int, bool], Result], job: Job, report: Re
     Args:
         attempt: Function that runs the job. Its arguments are the number of parts, and whether
             activations are recomputed.
-        job: The job.
+        job: Job to run.
         report: Function that is called with notes about repetitions.
 
     Raises:

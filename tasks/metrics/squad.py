@@ -353,7 +353,7 @@ def swept_in_order(
 
     Args:
         predictions: Predictions in the order of the examples.
-        examples: All questions.
+        examples: All questions of the split.
         order: Ids of the questions in the order of the file with the no-answer scores; None if
             there is no such file.
 
@@ -398,7 +398,7 @@ def normalise_mlqa(answer: str, language: str) -> str:
     counts as a word.
 
     Args:
-        answer: The answer.
+        answer: Answer to normalise.
         language: Language code of the answer, which selects the articles to remove.
     """
     kept = "".join(c for c in answer.lower() if not _is_punctuation(c))

@@ -215,7 +215,7 @@ def is_row_above(table: Table, columns: Sequence[Column]) -> bool:
     """Return whether line 1 is a row of the table and not column names, judged by the values below.
 
     Args:
-        table: The table.
+        table: Table whose line 1 was read as column names.
         columns: The columns of the table.
     """
     # A name above dates or numbers shows that line 1 has names, however long they are. Questions

@@ -196,7 +196,7 @@ class LiveEncoder(nn.Module):
     so that its trained weights can be loaded.
 
     Args:
-        encoder: The encoder.
+        encoder: Encoder that computes the states.
         features: Value of the recipe's `features`, as for FrozenEncoder.
     """
 

@@ -46,7 +46,7 @@ def freeze_layers(network: Any, count: int) -> None:
     trained.
 
     Args:
-        network: The encoder.
+        network: Encoder to freeze.
         count: Number of layers to freeze, from the lowest.
 
     Raises:

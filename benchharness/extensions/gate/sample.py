@@ -167,7 +167,7 @@ class Change:
 
     Attributes:
         seed: Seed of both runs.
-        step: The step.
+        step: Number of the training step.
         before: Loss of the baseline's run.
         now: Loss of the new run.
     """

@@ -69,7 +69,7 @@ def read_options(path: Path, context: Any) -> tuple[dict[str, Any], list[str]]:
     """Read the options of a command from a file.
 
     Args:
-        path: The file.
+        path: Path of the TOML file.
         context: The parser's context of the command.
 
     Returns:

@@ -37,7 +37,7 @@ def write_predictions(predictions: Sequence[SpanPrediction], threshold: float | 
     Questions that were missing in a scored file are left out.
 
     Args:
-        predictions: The predictions.
+        predictions: Predicted answers to all questions.
         threshold: No-answer threshold. The answer is "" if the no-answer score exceeds it. If
             it is None, no answer is replaced.
     """

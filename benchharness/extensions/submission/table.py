@@ -35,7 +35,7 @@ class Numbered(NamedTuple):
     Attributes:
         line: Number of the line in the file; 0 if the answer was not read from a file.
         place: Index of the row, as it is written in the file.
-        answer: The answer.
+        answer: Answer, in the form that the server expects.
     """
 
     line: int

@@ -241,7 +241,7 @@ def measure_inference(job: Job, slot: Slot, timeout: float | None = None) -> Inf
     """Measure the cost of inference with a job's network on rows of its dev split.
 
     Args:
-        job: The job.
+        job: Job with the encoder, the task and the precision.
         slot: Device on which the measurement runs.
         timeout: Maximum number of seconds, including the time to load the network; None for no
             limit.

@@ -137,7 +137,7 @@ def published_points(board: Board, anchor: str, task: str | None, sizes: Sizes) 
     published scores.
 
     Args:
-        board: Leaderboard.
+        board: Leaderboard of the suite.
         anchor: Id of the leaderboard's table, for links.
         task: Task of the scores; None for the suite's score.
         sizes: Known sizes of models, keyed by lower-case name.
