@@ -235,7 +235,7 @@ def gained(boards: Sequence[Board], store: Store) -> list[Board]:
 
 
 def facts_of(store: Store, rows: Iterable[RunRow]) -> dict[str, dict[str, Any]]:
-    """Return what extensions know about stored runs, such as how often a run was reproduced.
+    """Return the facts that extensions have about stored runs, such as numbers of reproductions.
 
     Args:
         store: Store that contains the runs.
@@ -255,7 +255,7 @@ def facts_of(store: Store, rows: Iterable[RunRow]) -> dict[str, dict[str, Any]]:
 
 
 def facts_of_run(store: Store, key: str) -> dict[str, Any]:
-    """Return what extensions know about one stored run, as `facts_of` does, keyed by name."""
+    """Return the facts that extensions have about one stored run, as `facts_of`, keyed by name."""
     return facts_of(store, store.runs_with([key])).get(key, {})
 
 

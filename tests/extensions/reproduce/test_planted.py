@@ -94,7 +94,7 @@ def test_seed_is_named_if_another_stored_seed_has_the_same_training_losses(job, 
     sibling = run_job(other)
     verdict = judged(replace(sibling, job=job), found, rows, [sibling])
     assert (verdict.kind, verdict.differs) == ("different", "seed")
-    assert "those of seed 2" in verdict.sentences[0]
+    assert "the losses of seed 2" in verdict.sentences[0]
 
 
 def test_package_is_named_if_only_the_last_digits_differ(found, rows):
