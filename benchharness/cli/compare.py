@@ -142,8 +142,7 @@ def _legend(contrasts: Sequence[Contrast]) -> Iterator[str]:
         yield "scores and tests use means over seeds, whereas leaderboards show medians."
     if 1 in numbers:
         yield (
-            "with one seed, tests and intervals cover the choice of examples but not that of the "
-            "seed."
+            "with one seed, tests and intervals cover the choice of examples, but not that of seeds."
         )
 
 

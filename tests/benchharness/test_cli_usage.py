@@ -102,7 +102,7 @@ HELP = "--help`."
     ],
     ids=" ".join,
 )
-def test_command_line_usage_error_is_one_sentence_with_a_hint(
+def test_command_line_usage_error_is_reported_in_one_sentence_with_a_hint(
     bench, words: tuple[str, ...], sentence: str
 ) -> None:
     ended = bench(*words)

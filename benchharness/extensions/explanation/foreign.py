@@ -538,8 +538,8 @@ def _published_remarks(row: PublishedRow, job: Job, model: str, other: str) -> I
     spec = find_model(model) if model else None
     if spec and job.model.lower() == spec.name.lower() and job.checkpoint != spec.checkpoint:
         yield (
-            f"the weights may differ: the run started with the weights of {job.checkpoint}, the "
-            f"published model with those of {spec.checkpoint}."
+            f"the weights may differ: the run started with the weights of {job.checkpoint}, "
+            f"the published model with {spec.checkpoint}."
         )
 
 

@@ -357,7 +357,7 @@ def unfounded(
             if others:
                 words = f"the stored {name} {value:.4f} is the {others[0]} of {of} whose {name} is"
             else:
-                words = f"the stored {name} is {value:.4f}, but that of {of} is"
+                words = f"the stored {name} is {value:.4f}, but the {name} of {of} is"
             thing = "metric" if others else "score"
             yield Cause(thing=thing, sentence=f"{words} {again[name]:.4f}", is_sure=True)
 

@@ -135,7 +135,7 @@ def test_exchanged_labels_are_named(found, rows):
     assert "of the repetition, exchanged" in said or "in the order 2, 1" in said
 
 
-def test_wrong_metric_is_named(found, rows):
+def test_score_by_a_wrong_metric_is_named(found, rows):
     """Replace the stored accuracy by the F1 of one class."""
     pairs = zip(dev(found).predictions, rows[DEV].examples, strict=True)
     pairs = [(row["label"], example.label) for row, example in pairs]

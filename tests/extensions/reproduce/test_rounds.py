@@ -297,7 +297,7 @@ def test_page_without_verdicts_has_no_section(bench, db):
     assert "Reproductions" not in Path("page.html").read_text()
 
 
-def test_verdicts_of_another_machine_are_added_once(bench, db, engine):
+def test_verdicts_from_another_machine_are_merged_only_once(bench, db, engine):
     engine()
     assert bench("reproduce", keys()[0][:12], "--db", DB).code == 0
     (mine,) = json.loads(bench("reproduce", "--list", "--json", "--db", DB).out)

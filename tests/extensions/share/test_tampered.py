@@ -221,11 +221,19 @@ def pickled(line: Data) -> None:
     line["data"]["job"]["settings"] = {"x": "gASVHAAAAAAAAACMBXBvc2l4lIwGc3lzdGVtlJOU"}
 
 
+EDITED = "but the accuracy of the stored predictions is"
+
 TAMPERED: dict[str, tuple[Callable[[Path], None], str]] = {
     # edited scores
-    "score plus a point": (of_run(shift_score(0.01)), "but that of the stored predictions"),
-    "score plus a thousandth": (of_run(shift_score(0.001)), "but that of the stored predictions"),
-    "score of 1": (of_run(set_score(1.0)), "but that of the stored predictions"),
+    "score plus a point": (
+        of_run(shift_score(0.01)),
+        EDITED,
+    ),
+    "score plus a thousandth": (
+        of_run(shift_score(0.001)),
+        EDITED,
+    ),
+    "score of 1": (of_run(set_score(1.0)), EDITED),
     "score above 1": (of_run(set_score(1.2)), "outside of 0 to 1"),
     "score that is no number": (of_line(lambda line: set_score(float("nan"))(line["data"])), ""),
     "score of another metric": (
@@ -239,7 +247,7 @@ TAMPERED: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "score of an import": (of_run(field("kind", "imported")), "which cannot be checked"),
     # edited predictions and probabilities
-    "answers exchanged": (of_run(exchange), "but that of the stored predictions"),
+    "answers exchanged": (of_run(exchange), EDITED),
     "answers made right": (correct(8, scores="kept"), "not the ones with the highest probability"),
     "right, with typed probabilities": (correct(8, scores="short"), "at most 4 decimals"),
     "right, with wrong sums": (correct(8, scores="sum"), "do not add up to 1"),

@@ -165,7 +165,7 @@ def test_steps_of_the_check_run_in_order_and_answer_with_one_comment(published, 
     text = base64.b64decode(comment).decode()
     assert text.startswith("<!-- benchharness: shared results -->\n")
     assert ("No problems found" in text) == honest
-    assert ("but that of the stored predictions" in text) != honest
+    assert ("but the accuracy of the stored predictions is" in text) != honest
     (post,) = jobs["comment"]["steps"]
     facts = {"GH_TOKEN": "x", "COMMENT": comment, "COMMENTS": "all", "UPDATED": "one"}
     assert runner.run(post, **facts) == 0
