@@ -240,8 +240,8 @@ def write_state(folder: Path, state: State) -> None:
     Raises OSError or SafetensorError if the files cannot be written.
     """
     for group, tensors in state.tensors.items():
-        # safetensors requires contiguous tensors that share no memory. Tied weights are no problem,
-        # because they have only one name here.
+        # safetensors requires contiguous tensors that share no memory. Tied weights are not a
+        # problem, because they have only one name here.
         on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         save_file(on_cpu, folder / f"{group}.safetensors")
     text = json.dumps(state.numbers, allow_nan=False)  # ValueError for a NaN, which would be a bug

@@ -302,7 +302,7 @@ def load_head(network: nn.Module, folder: Path, name: str, place: int | None = N
         found = network.load_state_dict(weights, strict=False)
     except _UNFIT as error:
         raise _unfit(f"the head of {name}", folder, error) from error
-    # Missing weights of the encoder are no error: they were loaded before, from another file.
+    # Missing weights of the encoder are not an error: they were loaded before, from another file.
     lost = [key for key in found.missing_keys if not is_encoders(key)]
     if odd := lost + found.unexpected_keys:
         raise _unfit(f"the head of {name}", folder, f"{'missing' if lost else 'unknown'} {odd[0]}")

@@ -255,7 +255,7 @@ def test_comparison_of_one_seed_is_labelled_as_over_examples_only(bench, stored)
     ended = bench("compare", "good", "bad", "--task", "glue/cola", "--db", "board.sqlite")
     assert "*: the corrected p-value is below 0.05, and the interval, if there is one," in ended.out
     assert (
-        "with one seed, tests and intervals cover the choice of examples, but not that of seeds."
+        "with one seed, tests and intervals cover the choice of examples, but not of seeds."
         in ended.out
     )
     assert "cover examples and seeds" not in ended.out

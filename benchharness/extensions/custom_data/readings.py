@@ -872,7 +872,7 @@ def _label_roles(column: Column) -> tuple[str, ...]:
         return _number_roles(column)
     is_bool = all(isinstance(value, bool) for value in column.known)
     are_tags = _are_sentences_of_tags(column)
-    # A value that consists of three or more numbers with commas between them is no decimal number.
+    # A value that consists of three or more numbers with commas between them is not a decimal.
     are_several = any(len(found) > 2 for found in _sets_in(column.distinct))
     if not (is_bool or are_tags) and (are_several or separator_of(column.known)):
         return ("labels",)

@@ -1,4 +1,4 @@
-"""Repeat a stored run with one setting of another training at a time, to measure the effects."""
+"""Repeat a stored run with single settings of another training run, to measure their effects."""
 
 import math
 import shlex
@@ -38,8 +38,8 @@ class Try:
             no such option.
         moved: The new score minus the run's score; None if no option changes the setting, the
             changed run cannot be planned, or one of the two runs failed.
-        share: `moved` divided by the other training's score minus the run's score; None if one of
-            these numbers is unknown, or if the two scores do not differ.
+        share: `moved` divided by the other training run's score minus the run's score; None if one
+            of these numbers is unknown, or if the two scores do not differ.
         error: The reason why `moved` is None; empty if it is a number.
         flags: Warnings about the score of the changed run, e.g. that it has collapsed.
     """
@@ -82,7 +82,7 @@ def try_changes(
 
     Args:
         run: The stored run.
-        found: The comparison of the run with another training, which supplies the changed values.
+        found: The comparison of the run with another training run, which has the changed values.
         most: The number of differences to try. The first ones are the likeliest causes.
         options: Options of the user: the database, --limit, --device, --jobs and
             --trust-remote-code.
@@ -148,7 +148,7 @@ def try_changes(
 
 
 def _plan(usual: RunOptions, difference: Difference, job: Job) -> Plan | str:
-    """Plan a repetition of the run `job` with one value of the other training.
+    """Plan a repetition of the run `job` with one value of the other training run.
 
     If this is impossible, return the reason as a string.
     """
@@ -229,7 +229,7 @@ def _options(job: Job, asked: RunOptions) -> RunOptions:
 
 
 def _changed(usual: RunOptions, difference: Difference) -> RunOptions:
-    """Return the options of the run, with one value replaced by the other training's value."""
+    """Return the options of the run, with one value replaced by the other training run's value."""
     ((name, value),) = difference.change.items()
     if name == "seed":
         return replace(usual, seed=(int(value),))

@@ -332,5 +332,6 @@ def write_race(predictions: Sequence[ChoicePrediction]) -> bytes:
             f"RACE's test set has {QUESTIONS} questions, but got {len(predictions)} predictions: "
             "predict the whole test set with `bench run --test`, from the hub or official files."
         )
-    # A predicted text that is no option gets the first letter, a constant, as in other submissions.
+    # A predicted text that is not an option gets the first letter, a constant, as in other
+    # submissions.
     return write_rows([RACE_HEADER, *((p.id, LETTERS[max(p.option, 0)]) for p in predictions)])
