@@ -4,7 +4,7 @@ The items that are judged depend on the kind of task:
 
 * classes and options: the answer to each row, with the probabilities of all classes or options
 * several labels: the decision on each label of each row
-* answers in a passage, if questions may have no answer: the decision if a question has an answer
+* answers in a passage, if some questions have none: the decision whether there is an answer
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -221,7 +221,7 @@ def _has_labels(kind: AnswerType, found: Sequence[Any]) -> Any:
 def _answerable(
     kind: AnswerType, predictions: Sequence[Any], examples: Sequence[Any], job: Job
 ) -> Run:
-    """Convert the decisions if a question has an answer."""
+    """Convert the decisions whether questions have an answer."""
     if job.kind not in ("model", "ensemble"):
         raise BenchError(
             f"the no-answer scores of run {job.key[:12]} of {job.model} are not differences of "

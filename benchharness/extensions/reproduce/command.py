@@ -109,7 +109,7 @@ def reproduce(name: Name = None, *, asked: Asked, as_json: AsJson = False) -> No
 
     Each run gets a verdict: the same bits, the same answers, other answers but scores that differ
     no more than those of other seeds, or different, with the first thing that differs. Stored runs
-    do not change. If the command is interrupted, the same command continues. Nothing in an archive
+    do not change. An interrupted command continues when it is called again. Nothing in an archive
     is executed: a run that needs a plugin or other code is skipped, unless you pass --plugin or
     --trust-remote-code.
 

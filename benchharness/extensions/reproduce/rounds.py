@@ -191,7 +191,7 @@ def reproduce(
 def _round_of(wanted: Wanted) -> Iterator[tuple[Path, Store]]:
     """Context manager that locks the folder of a round, and yields the folder and the user's store.
 
-    The folder exists afterwards. The store is the one of `wanted.db`.
+    The folder is created if it is missing. The store is the one at `wanted.db`.
     """
     parts: list[Any] = [wanted.name, [*wanted.suites], [*wanted.tasks], wanted.sample]
     parts.append(wanted.sample_seed)

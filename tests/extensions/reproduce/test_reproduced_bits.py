@@ -62,7 +62,7 @@ def reproduced(folder: Path, *words: str, **variables: str) -> list[dict]:
     return json.loads(done.stdout)["outcomes"]
 
 
-def test_run_of_spans_and_a_baseline_reproduce_to_the_bit(bench):
+def test_span_model_and_baseline_are_reproduced_bit_by_bit(bench):
     tasks = ("--task", "squad/v2.0")
     ended = bench("run", "--model", "tiny", "--model", "majority", *MINI, *QUICK, *tasks,
                   "--no-baselines")  # fmt: skip
@@ -84,7 +84,9 @@ def test_job_that_starts_from_another_run_is_repeated_together_with_that_run(ben
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_forty_runs_of_mixed_kinds_reproduce_to_the_bit_and_elsewhere_within_noise(tmp_path):
+def test_forty_runs_of_all_kinds_are_reproduced_bit_by_bit_and_with_other_threads_within_noise(
+    tmp_path,
+):
     run(tmp_path, *KINDS)
     found = reproduced(tmp_path, "--jobs", "2")
     assert len(found) >= 40
