@@ -1,7 +1,7 @@
 """SuperGLUE: eight tasks and two diagnostic sets (Wang et al., NeurIPS 2019).
 
-The names and order of labels are those of the hub's data set and differ from GLUE's: CB's labels
-are entailment, contradiction, neutral. The files are the JSON lines of the v2 download. Texts are
+Labels have the names and order of the hub's data set, which differ from GLUE's: CB's labels are
+entailment, contradiction, neutral. The files are the JSON lines of the v2 download. Texts are
 ordered, and questions are added to them, as in the official baseline (jiant).
 """
 

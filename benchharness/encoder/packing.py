@@ -138,7 +138,7 @@ class Packing:
     def indices(lengths: NDArray[np.int64], width: int, tail: int = 0) -> list[NDArray[np.int64]]:
         """Return the fields `places`, `positions` and `offsets` of a packing, in CPU memory.
 
-        The arguments are those of `of_lengths`.
+        The arguments are the same as for `of_lengths`.
         """
         sizes = np.append(lengths, tail) if tail else lengths  # (sequences,)
         offsets = np.concatenate([[0], np.cumsum(sizes)])  # (sequences + 1,)

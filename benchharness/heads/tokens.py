@@ -159,7 +159,7 @@ def _naming_unknown(tokenizer: Any) -> Tokenizer | None:
 def _places(text: str, ids: Sequence[int], spans: Spans, naming: Tokenizer) -> Spans:
     """Return the offsets of a text's tokens, corrected for dropped letters if possible.
 
-    The offsets are those of the tokenizer `naming` (see `_naming_unknown`) if it returns the same
+    They are read from the tokenizer `naming` (see `_naming_unknown`) if it returns the same
     tokens, except for its tokens of dropped letters. Otherwise, `spans` is returned: the original
     tokenizer may join the letters on either side of a dropped one.
     """

@@ -154,7 +154,7 @@ def resolve_recipe(
 ) -> ResolvedRecipe:
     """Determine the hyperparameters of a model on a task, without a grid.
 
-    The arguments are those of `resolve_sweep`.
+    The arguments are the same as for `resolve_sweep`.
 
     Raises:
         BenchError: There are several combinations of values, or values are unknown, ill-typed or

@@ -248,8 +248,8 @@ def reported(
 ) -> Iterator[T]:
     """Yield the results of `each_batch`, and report the progress after each batch.
 
-    The arguments `batches` and `compute` are those of `each_batch`. `report` is called with the
-    progress, whose phase has the name `phase`, such as "predicting".
+    The arguments `batches` and `compute` are the same as for `each_batch`. `report` is called with
+    the progress, whose phase has the name `phase`, such as "predicting".
     """
     start, done = time.monotonic(), 0
     for step, found in enumerate(each_batch(batches, compute)):

@@ -238,8 +238,8 @@ def folder_of_a_run(folder: Path) -> Iterator[None]:
 def load_start(encoder: Encoder, folder: Path | None, job: Job) -> Mapping[str, Any]:
     """Load the encoder's weights from the run that a job starts from, if there is such a run.
 
-    Tokenizer and config are not loaded, because they are those of the pretrained checkpoint, with
-    which both the run and the job begin.
+    Tokenizer and config are not loaded. The job has them already, because the run and the job begin
+    with the same pretrained checkpoint.
 
     Args:
         encoder: Encoder of the job's checkpoint, whose weights are replaced.

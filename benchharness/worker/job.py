@@ -306,7 +306,7 @@ def in_enough_parts(attempt: Callable[[int, bool], Result], job: Job, report: Re
     too large.
 
     Each attempt begins anew from the same seed, so initial weights, order and batches are the same.
-    If the last attempt had N parts, the result is that of a run with `--set accumulation=N`.
+    If the last attempt had N parts, the result is the same as with `--set accumulation=N`.
     Dropout is drawn per micro-batch, so with dropout another number of parts has the same effect as
     other random numbers.
 

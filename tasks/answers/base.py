@@ -513,7 +513,7 @@ class AnswerType:
     def stretches(self, prediction: Any, example: Any) -> Iterator[Stretch]:
         """Yield the character spans (start, end) of a predicted answer in a text of the example.
 
-        The text is that of the passage for which `Passage.holds_answers` is true (see `passages`).
+        The text is the passage for which `Passage.holds_answers` is true (see `passages`).
         """
         return iter(())
 

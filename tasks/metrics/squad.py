@@ -31,7 +31,7 @@ def normalise(text: str) -> str:
 
     The result is in lower case, without ASCII punctuation, articles and redundant white space.
     """
-    # The order is that of the scripts: "the-end" becomes "theend" before articles are removed, so
+    # The order is as in the scripts: "the-end" becomes "theend" before articles are removed, so
     # its "the" is kept.
     return " ".join(ARTICLES.sub(" ", text.lower().translate(NO_PUNCTUATION)).split())
 

@@ -139,7 +139,7 @@ def test_50_results_are_kept_if_the_store_raises_any_exception(
 def test_50_malformed_database_url_is_reported_in_one_sentence(
     bench: Any, url: str, words: str, command: str
 ) -> None:
-    if words == "could not be used":  # in this case, the message is that of the driver
+    if words == "could not be used":  # in this case, the driver wrote the message
         pytest.importorskip("psycopg", reason="psycopg is not installed")
     call = RUN if command == "run" else (command,)
     is_refused(bench(*call, "--db", url), words)

@@ -139,7 +139,7 @@ def with_words(table: Table) -> Table:
     reviewer rejected are left out, and a note reports their number.
 
     Raises DataError if an item in the only column of spans is not a span, or if a span contains no
-    word, overlaps with another span, or repeats another text than the one at its position.
+    word, overlaps with another span, or repeats a text that is not the one at its position.
     """
     table = replace(table, columns={n: _of_one(n, v) for n, v in table.columns.items()})
     table = _with_runs(table)
