@@ -217,7 +217,7 @@ def test_the_digest_of_a_plugin_package_includes_its_imported_modules(
     assert found[-1] == found[-2], "what it does not import is not its code"
 
 
-def test_digest_of_a_plugin_without_own_imports_is_that_of_its_file(
+def test_digest_of_a_plugin_without_own_imports_equals_the_digest_of_its_file(
     tmp_path: Path, monkeypatch, forget
 ):
     """Other modules and plugins do not change the digest, so stored keys remain valid."""

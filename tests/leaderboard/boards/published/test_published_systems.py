@@ -133,7 +133,7 @@ def test_each_model_has_at_most_one_published_reference_per_task() -> None:
         assert len(tasks) == len(set(tasks)), references
 
 
-def test_published_reference_scores_of_a_model_are_those_of_its_checkpoint() -> None:
+def test_published_reference_scores_of_a_model_belong_to_its_checkpoint() -> None:
     for known, references in REFERENCES.items():
         name, _, features = known.partition(", features=")
         if features:
