@@ -62,7 +62,7 @@ class Snapshots:
     """Reader and writer of a job's snapshots, which are written at a fixed interval.
 
     A job resumes from a snapshot only if the conditions under which it runs (versions, device etc.;
-    see `conditions`) are those under which the snapshot was written. If several processes train
+    see `conditions`) are the same as when the snapshot was written. If several processes train
     together, all of them read snapshots, and one of them writes snapshots.
 
     Attributes:
