@@ -179,8 +179,8 @@ def trim_memory() -> None:
 class FreedMemory:
     """Controller of the freed memory that glibc, the C library, keeps between training steps.
 
-    By default, glibc returns large blocks to the system in every step and requests their pages
-    anew, which takes a tenth of a small encoder's step. Therefore this class makes glibc keep them.
+    By default, glibc returns large blocks to the system in every step and requests new ones, which
+    takes a tenth of a small encoder's step. Therefore this class makes glibc keep them.
     However, batches of varying lengths leave holes that no later batch fills: on RACE with 256
     tokens, the process held 6 GB after some steps, twice as much as a step uses. Therefore all
     freed memory is returned when the memory of the process has grown by the factor HOLES since

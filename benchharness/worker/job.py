@@ -305,7 +305,7 @@ def in_enough_parts(attempt: Callable[[int, bool], Result], job: Job, report: Re
     the number of parts is doubled until a micro-batch is at most half as large as the one that was
     too large.
 
-    Each attempt begins anew from the same seed, so initial weights, order and batches are the same.
+    Each attempt starts with the same seed, so initial weights, order and batches are the same.
     If the last attempt had N parts, the result is the same as with `--set accumulation=N`.
     Dropout is drawn per micro-batch, so with dropout another number of parts has the same effect as
     other random numbers.

@@ -317,7 +317,7 @@ def test_two_stored_runs_can_be_compared_by_key(place):
         overrides={"max_grad_norm": "0", "steps": "6"},
     )
     found = explained(place, other.job.key[:12])
-    # Six steps equal the three epochs of the run, so the number of steps is no difference.
+    # Six steps equal the three epochs of the run, so the number of steps does not differ.
     assert names(found) == ["seed", "max_grad_norm"]
     assert found.gap == pytest.approx(0.02)
 

@@ -1,4 +1,4 @@
-"""`bench explain` uses every argument of another training that it knows."""
+"""Tests that `bench explain` reads every known argument of another training run."""
 
 import json
 import os
