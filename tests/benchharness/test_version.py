@@ -1,4 +1,4 @@
-"""Tests of the version: that of a release, of a commit between releases, and of a package."""
+"""Tests of the version of a release, of a commit between two releases, and of a package."""
 
 import shutil
 import subprocess
