@@ -124,7 +124,7 @@ class BenchCallback(TrainerCallback):
         """Raise BenchError if the Trainer will not save a tokenizer with its checkpoints.
 
         If the Trainer has a tokenizer but will save no checkpoints at all, a warning is logged. The
-        arguments are those of `TrainerCallback.on_train_begin`.
+        arguments are the same as for `TrainerCallback.on_train_begin`.
         """
         if objects.get("processing_class") is None:
             raise BenchError(
@@ -138,8 +138,8 @@ class BenchCallback(TrainerCallback):
         """Benchmark the checkpoint that was just saved, unless `every` skips this checkpoint.
 
         Scores of earlier benchmarks that ran in other processes and have ended are logged, too. In
-        a distributed training, only the first process does this. The arguments are those of
-        `TrainerCallback.on_save`.
+        a distributed training, only the first process does this. The arguments are the same as
+        for `TrainerCallback.on_save`.
         """
         if not state.is_world_process_zero:
             return
@@ -159,7 +159,7 @@ class BenchCallback(TrainerCallback):
     def on_train_end(self, args: Any, state: Any, control: Any, **objects: Any) -> None:  # noqa: ARG002
         """Wait until all benchmarks have ended, and log their scores.
 
-        The arguments are those of `TrainerCallback.on_train_end`.
+        The arguments are the same as for `TrainerCallback.on_train_end`.
         """
         self._collect(state, all_of_them=True)
 

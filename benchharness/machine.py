@@ -119,7 +119,7 @@ def collect(
     Provenance is everything that a reader needs to judge and reproduce the result.
 
     Args:
-        job: The job.
+        job: Job that was run.
         splits: Facts about each split, with the same keys as `job.fingerprints` ("task:split"): the
             number of examples ("rows"), the number of examples that the benchmark's convention
             leaves out ("left_out"; in SNLI, examples without a gold label), the number of examples
@@ -321,7 +321,7 @@ def estimate_seconds(
     seed. If there are none, it is a rough estimate from the sizes of the model and the data.
 
     Args:
-        job: The job.
+        job: Job to estimate.
         history: Stored runs.
         rows: The number of examples of each split, keyed by the fingerprint of the split (the
             digest of its examples).
@@ -407,7 +407,7 @@ def estimate_memory(job: Job, *, gpu: bool = False) -> int:
     job runs on a GPU.
 
     Args:
-        job: The job.
+        job: Job to estimate.
         gpu: Whether the job runs on a GPU.
     """
     if job.kind == "baseline":

@@ -118,9 +118,9 @@ class Tables:
     """Models, tasks, suites and metrics that a plugin defines; each field may be empty.
 
     Attributes:
-        models: The models.
-        tasks: The tasks.
-        suites: The suites.
+        models: Models of the plugin.
+        tasks: Tasks of the plugin.
+        suites: Suites of the plugin.
         metrics: Additional metrics for existing tasks, keyed by the name of the task.
     """
 
@@ -247,7 +247,7 @@ def plugins_for(job: Job, *, kept: bool = False) -> None:
     The digests of the plugins' code are compared with the digests in the job.
 
     Args:
-        job: The job.
+        job: Job that needs the plugins.
         kept: Whether the trained model of the job is loaded only to predict. In this case, plugins
             that only add metrics are not checked.
 

@@ -220,8 +220,8 @@ def ending(outcome: Result | Failure) -> str:
 def _shown_scores(outcome: Result) -> list[tuple[str, float]]:
     """Return the names and values of the scores of a job that are shown to the user.
 
-    They are those of its first split. If leaderboards show the mean over several splits, such as
-    languages, the values are the means of each metric over these splits.
+    These are the scores of its first split. If leaderboards show the mean over several splits, such
+    as languages, the values are the means of each metric over these splits.
     """
     name, means = outcome.job.task, list[tuple[str, float]]()
     if task := TASKS.get(name):

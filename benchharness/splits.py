@@ -31,7 +31,7 @@ def read_split(job: Job, name: str) -> SplitRows:
     """Read the examples of a split of a job.
 
     Args:
-        job: The job.
+        job: Job that uses the split.
         name: The name of the split in the form "task:split", such as "glue/rte:train".
 
     Raises:
@@ -59,7 +59,7 @@ def check_documents(job: Job, splits: Mapping[str, SplitRows]) -> None:
     A document is a sequence of sentences, from which the job takes the context of each sentence.
 
     Args:
-        job: The job.
+        job: Planned job.
         splits: The examples of the splits, keyed by "task:split".
     """
     for name, digest in job.documents.items():

@@ -35,8 +35,8 @@ _DESCRIBED = re.compile(
 def package_version(folder: Path = _FOLDER) -> str:
     """Return the version of the package that is in `folder`.
 
-    It is that of a release, such as "0.1.0", if the commit of a checkout has the tag of the release
-    (v0.1.0) and no tracked file was changed. Every other state of a checkout has a development
+    A checkout has the version of a release, such as "0.1.0", if its commit has the tag of the
+    release (v0.1.0) and no tracked file was changed. Every other checkout has a development
     version, such as "0.1.0.dev12+g8d437e88.dirty": the next release, the number of commits since
     the last tag, the commit, and "dirty" if files were changed. An installed package has the
     version with which it was built, and a copy of the source files without git has "0.1.0.dev0".

@@ -71,7 +71,7 @@ _LIMITS = {
     "extensions/reproduce": (2_309, 11, 0, 0, 19, 0),
     "extensions/share": (2_322, 11, 0, 0, 5, 0),
     "extensions/conll2012": (2_260, 12, 0, 1, 41, 0),
-    "extensions/robustness": (1_902, 11, 0, 0, 16, 0),
+    "extensions/robustness": (1_990, 11, 0, 0, 16, 0),
     "extensions/calibration": (2_050, 13, 0, 0, 33, 0),
     "extensions/groups": (1_311, 7, 0, 0, 11, 0),
     "extensions/sheet": (674, 4, 0, 0, 3, 0),

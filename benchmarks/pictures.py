@@ -1,4 +1,4 @@
-"""Make the pictures of the documentation anew from today's program (`make pictures`).
+"""Create the pictures of the documentation with the current program (`make pictures`).
 
     python -m benchmarks.pictures [NAME ...]
 

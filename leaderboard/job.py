@@ -237,7 +237,7 @@ class Job(Described):
             "builtin:NAME@DIGEST" for a built-in encoder. For a run without weights, another text
             that identifies the model, e.g. "baseline:NAME@VERSION" or "imported:SOURCE".
         task: Name of the task; in multi-task training, the alphabetically first task.
-        task_version: Version of the task.
+        task_version: Version of the task (see `Task.version`).
         data: Source of the data: "hub", "mini" or a folder; "imported" for an imported score.
         fingerprints: Digest of each split that is used, keyed by "task:split": the train split of
             each task, and every split that is predicted. If the data change, so does the job's key.

@@ -407,7 +407,7 @@ class Reading:
 
     @property
     def told(self) -> "Reading | None":
-        """Copy of the record that contains only what is reported to users; None if that is nothing.
+        """Record with only the facts that are reported to users; None if there are no such facts.
 
         Users get unexpected facts about the tokenizer (see `words`), and the splits in which at
         least 2 % (`MANY`) of the tokens are unknown or of the words have no token.

@@ -32,8 +32,8 @@ in other URLs, where every slash follows a letter or another slash.
 def path_label(path: str) -> str:
     """Return the last component of a path, followed by "#" and six hex digits of a digest.
 
-    The digest is that of the complete path. If the last component is the name of the user, it is
-    replaced by "folder".
+    The digest is computed from the complete path. If the last component is the name of the user, it
+    is replaced by "folder".
     """
     digits = hashlib.sha256(path.encode("utf-8", "backslashreplace")).hexdigest()[:6]
     name = PurePath(path).name

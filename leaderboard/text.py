@@ -71,7 +71,7 @@ def rounded(value: float, form: str, limit: float = 0.0) -> str:
     0.04997 would not seem to be below 0.05.
 
     Args:
-        value: Number.
+        value: Number to format.
         form: Format with the number of digits, e.g. "+.2f".
         limit: Limit on whose side the formatted number must be, unless the number equals it within
             the precision of floats.

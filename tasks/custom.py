@@ -15,7 +15,7 @@ class FoundTask(Protocol):
     """Task that was detected in a user's data; it is registered, so its name can be used.
 
     Attributes:
-        task: The task.
+        task: Detected task.
         data: Value of `--data` with which the rows of the task are read: "hub", or a path.
         sentences: Notes for the user about the columns, the rows and the labels.
         leaks: Two numbers for each split except train, keyed by split: the number of its texts that

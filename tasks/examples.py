@@ -206,7 +206,7 @@ class SpanExample(Example):
     Most tasks use only the fields up to `title`.
 
     Attributes:
-        question: The question.
+        question: Text of the question.
         context: The text in which the answer is searched.
         answers: Gold answers as (text, offset of the first character in the context). It is empty
             if the context has no answer (SQuAD 2.0), and None if the answers are hidden. An answer
@@ -311,7 +311,7 @@ class ChoiceExample(Example):
     """Context and question with several options.
 
     Attributes:
-        context: The context.
+        context: Text of the context.
         question: The question, which may be empty.
         options: Texts of the options.
         gold: Indices of the right options; empty if no option is right, and None if hidden. Only

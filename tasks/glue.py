@@ -1,7 +1,7 @@
 """GLUE: nine tasks and the diagnostic set (Wang et al., ICLR 2019, https://gluebenchmark.com).
 
-The names and order of labels are those of the hub's data set; the file names are those of the GLUE
-download. QQP's first release has broken training lines, which QQP-clean.zip repairs.
+Labels have the names and order of the hub's data set, and files the names of the GLUE download.
+QQP's first release has broken training lines, which QQP-clean.zip repairs.
 """
 
 from collections.abc import Callable, Mapping, Sequence

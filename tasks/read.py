@@ -228,7 +228,7 @@ def read(task: Task, split: str, data: Data, limit: int | None = None) -> SplitR
     """Read the examples of one split.
 
     Args:
-        task: The task.
+        task: Task with the split.
         split: Name of the split.
         data: Source of the rows: the hub, the mini data, or official files.
         limit: Size of a fixed stratified subset to which the rows are reduced (see `subset`); None
@@ -268,7 +268,7 @@ def read_train(task: Task, languages: str, data: Data, limit: int | None = None)
     """Read the training rows in several languages, one language after the other.
 
     Args:
-        task: The task.
+        task: Task with the training rows.
         languages: Language codes joined by "+" ("de+fr"), or "all".
         data: Source of the rows: the hub, the mini data, or official files.
         limit: Size of a fixed stratified subset of the rows in each language; None for all rows.

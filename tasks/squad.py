@@ -68,7 +68,7 @@ def find_answer(context: str, answer: str, start: int) -> int:
     """Return the character offset at which an answer starts in its context.
 
     Args:
-        context: The context.
+        context: Text of the context.
         answer: Text of the answer.
         start: Offset that the data set gives for the answer.
 

@@ -173,7 +173,7 @@ def add_suite(suite: Suite, tasks: Sequence[Task]) -> None:
     """Register a third-party suite and its tasks.
 
     Args:
-        suite: The suite.
+        suite: Suite to register.
         tasks: All tasks that the suite lists, and any other tasks with the same prefix "suite/".
 
     Raises:

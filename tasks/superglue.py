@@ -1,7 +1,7 @@
 """SuperGLUE: eight tasks and two diagnostic sets (Wang et al., NeurIPS 2019).
 
-The names and order of labels are those of the hub's data set and differ from GLUE's: CB's labels
-are entailment, contradiction, neutral. The files are the JSON lines of the v2 download. Texts are
+Labels have the names and order of the hub's data set, which differ from GLUE's: CB's labels are
+entailment, contradiction, neutral. The files are the JSON lines of the v2 download. Texts are
 ordered, and questions are added to them, as in the official baseline (jiant).
 """
 
@@ -124,7 +124,7 @@ def character_mark(text: str, which: str, start: int, end: int) -> Mark:
     """Create a mark for the characters [start, end) of a text.
 
     Args:
-        text: The text.
+        text: Text with the span.
         which: "a" if it is the first text of the example, "b" if it is the second.
         start: First character of the span.
         end: Character after the span.
@@ -147,7 +147,7 @@ def word_mark(text: str, index: int, span: str) -> Mark:
     the same number of words is marked, beginning at the index.
 
     Args:
-        text: The text.
+        text: Text "a" of the example.
         index: Index of the span's first word if the text is split at white space.
         span: The words of the span, as given in the data.
 

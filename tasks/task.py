@@ -494,7 +494,7 @@ def score(
     """Compute all metrics and details of a task on one split.
 
     Args:
-        task: The task.
+        task: Task with the metrics.
         split: Name of the split, e.g. "dev_mm".
         predictions: One prediction per example, in the order of the examples.
         examples: Examples of the split with their labels.

@@ -126,7 +126,7 @@ def learn_majority(
     the first sentence of the context.
 
     Args:
-        task: The task.
+        task: Task of the training examples.
         examples: Training examples.
         values: Not used.
     """
@@ -212,7 +212,7 @@ def learn_labels(
     A label without training examples has the probability 0.
 
     Args:
-        task: The task.
+        task: Task of the training examples.
         examples: Training examples.
         values: Values of the hyperparameters of `fit_vectors`, and "regularization", the inverse
             regularization strength C of scikit-learn.
@@ -246,7 +246,7 @@ def learn_label_sets(
     them has is never predicted.
 
     Args:
-        task: The task.
+        task: Task of the training examples.
         examples: Training examples.
         values: Values of the hyperparameters of `fit_vectors`, and "regularization", the inverse
             regularization strength C of scikit-learn.
@@ -369,7 +369,7 @@ def learn_bag_of_words(task: Task, examples: Sequence[Any], values: Mapping[str,
     majority baseline is trained instead, because a classifier needs two labels.
 
     Args:
-        task: The task.
+        task: Task of the training examples.
         examples: Training examples.
         values: Values of the baseline's hyperparameters, keyed by name.
     """

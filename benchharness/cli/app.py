@@ -183,7 +183,7 @@ class LazyGroup(TyperGroup):
     def make_context(self, info_name: Any, args: list[str], *rest: Any, **options: Any) -> Any:
         """Parse the options of `bench` itself, which come before the name of the subcommand.
 
-        The arguments and the result are those of click's method.
+        The arguments and the result are the same as for click's method.
         """
         self.words = tuple(args)
         with _in_our_words(self.words):

@@ -108,7 +108,7 @@ def stored_run(name: str, db: str) -> tuple[Result | Failure, Path | None, dict[
 
     Args:
         name: The key of the run, or its first characters.
-        db: The database.
+        db: Path or URL of the database.
 
     Returns:
         The result or failure of the run, the folder, and the facts, keyed by name. The folder is
@@ -144,7 +144,7 @@ def names_of_runs(store: Store, of: OfRuns) -> _Names:
 
     Args:
         store: The open database, in which renamed models and short task names are looked up.
-        of: The options.
+        of: Options that select runs.
     """
     names = {chosen.name for name in of.suite for chosen in find_suites(name)}
     return {

@@ -141,10 +141,7 @@ def _legend(contrasts: Sequence[Contrast]) -> Iterator[str]:
         yield f"{star}. {only} and intervals cover examples and seeds."
         yield "scores and tests use means over seeds, whereas leaderboards show medians."
     if 1 in numbers:
-        yield (
-            "with one seed, tests and intervals cover the choice of examples but not that of the "
-            "seed."
-        )
+        yield ("with one seed, tests and intervals cover the choice of examples, but not of seeds.")
 
 
 def _remarks(rows: Rows, contrasts: Sequence[Contrast]) -> Iterator[str]:

@@ -43,13 +43,13 @@ class Shown:
     published: bool = option(
         False,
         "Below leaderboards on complete official data, also show published results of the same "
-        "models and of models of similar size, without ranks. With --json, show those of all "
+        "models and of models of similar size, without ranks. With --json, show the results of all "
         "models.",
     )
     all_published: bool = option(
         False,
         "Also show published results of all models. `bench show published --model NAME` shows "
-        "those of one.",
+        "the results of one model.",
     )
 
 

@@ -81,7 +81,7 @@ def in_this_database(db: str) -> list[str]:
 
     Passwords in a URL are removed, because the command is printed and may be logged. The user can
     give the password to libpq, the client library of PostgreSQL, in another way, such as a password
-    file. Returns [] for the default database, which is that of BENCH_DB if this variable is set.
+    file. Returns [] for the default database, which BENCH_DB names if this variable is set.
     """
     return [] if db == (os.environ.get("BENCH_DB") or DATABASE) else ["--db", shown_place(db)]
 

@@ -96,7 +96,7 @@ def complaints(failures: Sequence[Failure], names: Mapping[str, str]) -> Iterato
     model fail.
 
     Args:
-        failures: The failures.
+        failures: Failed jobs with their errors.
         names: The names of the jobs, keyed by job key.
     """
     by_reason: dict[str, list[Failure]] = {}

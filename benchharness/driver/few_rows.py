@@ -86,7 +86,7 @@ class FewRows:
         such a run is a short trial of the training on all rows.
 
         Args:
-            task: The task.
+            task: Task to train.
             points: The model's own recipe, once for each combination of values in a sweep.
         """
         return (

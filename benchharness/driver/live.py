@@ -85,8 +85,8 @@ class Running:
         since: The time at which the job started or was last restarted, in seconds.
         progress: The latest progress of the job.
         first: The time and the number of the first training step that was reported; None before any
-            step is reported. If the job was resumed from a snapshot, the number is that of the
-            first step after the resumption.
+            step is reported. If the job was resumed from a snapshot, this is the first step after
+            the resumption.
         last: The time and the number of the last training step that was reported, and the total
             number of steps; all zero before a step is reported.
         losses: All reported training losses that are finite, in order.

@@ -184,8 +184,8 @@ class RunOptions:
     shots: str = _option(
         HOW,
         "",
-        "Train on N examples, drawn anew for each seed. Several numbers are separate runs, 0 does "
-        "not train, and all uses all examples.",
+        "Train on N examples, different ones for each seed. Several numbers are separate runs, 0 "
+        "does not train, and all uses all examples.",
         metavar="N,...",
     )
     text_to_text: bool = _option(

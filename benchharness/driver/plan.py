@@ -369,7 +369,7 @@ class Parts:
         fingerprints: The digests of the splits that the job of each task uses, in the form
             `{task: {"task:split": digest}}`.
         techniques: The training techniques of the request.
-        seeds: The seeds.
+        seeds: Seeds of the jobs.
         precision: The number format of encoders, such as "bf16".
         machine: A description of the machine, for tasks that measure time.
     """
@@ -402,10 +402,10 @@ class Parts:
         A job without training needs no other job, and its seed is always 0.
 
         Args:
-            model: The model.
+            model: Model to train.
             task: The name of the task.
             point: The index of the hyperparameter setting in the sweep.
-            seed: The seed.
+            seed: Seed of the job.
         """
         points = self.recipes[model, task]
         # `point` may be too large, because a task that starts from the model of this task may have
@@ -436,10 +436,10 @@ class Parts:
         """Build the job of a model on one task, or on several tasks that are trained together.
 
         Args:
-            model: The model.
+            model: Model to train.
             tasks: The name of the task, or the names of the tasks that are trained together.
             recipe: The resolved recipe, which contains the hyperparameters.
-            seed: The seed.
+            seed: Seed of the job.
         """
         task = tasks[0]
         known, kind = find_task(task), _kind(model, recipe, find_task(task))
@@ -588,7 +588,7 @@ class Resolver:
     """Resolver of the hyperparameters with which models are trained on tasks.
 
     Attributes:
-        models: The models.
+        models: Models to train.
         recipe: The name or file of the recipe that the user gave, if any.
         overrides: Hyperparameters that the user gave, keyed by name. They replace those of the
             recipe.

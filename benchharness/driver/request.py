@@ -31,7 +31,7 @@ from benchharness.tasks.task import Task
 T = TypeVar("T")
 
 DEFAULT_SEEDS = 5
-"""Default number of seeds, which is that of the papers of RoBERTa and XLNet. With fewer runs, it is
+"""Default number of seeds, which the papers of RoBERTa and XLNet use too. With fewer runs, it is
 hard to see how much scores vary."""
 
 

@@ -88,7 +88,7 @@ def model_bytes(job: Job) -> int:
 
     If the checkpoint is on this machine, the estimate is computed from the shapes of its tensors
     and the size of the tokenizer's files. Otherwise it is computed from the number of parameters;
-    if this number is unknown, that of BERT-base is used.
+    if this number is unknown, BERT-base's number is used.
     """
     spec, revision = find_model(job.checkpoint, job.trust), hub_revision(job.weights)
     folder = Path(job.checkpoint)

@@ -344,7 +344,7 @@ def _mark_dropped(probabilities: Tensor, rate: float, bits: RandomBits) -> None:
 def predict_attend(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
     """Compute attention with torch's kernel, without dropout and gradients.
 
-    The arguments and the result are those of `attend`.
+    The arguments and the result are the same as for `attend`.
     """
     rows = HeadRows.of(formula.packing, query.shape[1])
     attended = []
@@ -363,8 +363,8 @@ def predict_attend(query: Tensor, key: Tensor, value: Tensor, formula: Attention
 def attend_first(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
     """Compute attention for the first token of each sequence; the result is 0 at other tokens.
 
-    The arguments and the shapes are those of `attend`, but a window is ignored: the first token
-    attends to its whole sequence.
+    The arguments and the shapes are the same as for `attend`, but a window is ignored: the first
+    token attends to its whole sequence.
     """
     rows, formula = HeadRows.of(formula.packing, query.shape[1]), replace(formula, window=None)
     dropout, attended, firsts = FastDropout(formula.rate), [], []

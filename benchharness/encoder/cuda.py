@@ -42,8 +42,8 @@ def attend(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Ten
 def attend_first(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
     """Compute attention for the first token of each sequence; the result is 0 at other tokens.
 
-    The arguments and the shapes are those of `attend`, but a window is ignored: the first token
-    attends to its whole sequence.
+    The arguments and the shapes are the same as for `attend`, but a window is ignored: the first
+    token attends to its whole sequence.
     """
     formula = replace(formula, window=None)
     # Index of the first token of each sequence, (sequences,). Padding at the end of the packed row

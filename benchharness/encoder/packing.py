@@ -138,7 +138,7 @@ class Packing:
     def indices(lengths: NDArray[np.int64], width: int, tail: int = 0) -> list[NDArray[np.int64]]:
         """Return the fields `places`, `positions` and `offsets` of a packing, in CPU memory.
 
-        The arguments are those of `of_lengths`.
+        The arguments are the same as for `of_lengths`.
         """
         sizes = np.append(lengths, tail) if tail else lengths  # (sequences,)
         offsets = np.concatenate([[0], np.cumsum(sizes)])  # (sequences + 1,)
@@ -275,7 +275,7 @@ def use_packed_rows(network: nn.Module, device: str) -> None:
     whose code comes with the checkpoint is left unchanged, too.
 
     Args:
-        network: The encoder.
+        network: Encoder to change.
         device: Type of the device, "cpu" or "cuda".
     """
     config: Any = network.config

@@ -110,8 +110,8 @@ class WorkerProcess:
         process: The process that has been started.
 
     Attributes:
-        job: The job.
-        slot: The slot.
+        job: Job to run.
+        slot: Slot (device) on which the job runs.
         is_computing: Whether the job is training, saving or predicting, according to its last
             progress report.
     """
@@ -284,7 +284,7 @@ def end_processes(
     example by a second Ctrl-C, all processes are killed at once.
 
     Args:
-        workers: The processes.
+        workers: Processes to end.
         end_starter: Function that ends the fork server. It is called before any process is killed,
             because a fork server that hangs would not report the ends of the processes.
     """

@@ -291,7 +291,7 @@ class Sharing:
         free memory (see ROOM), and `is_over` is False.
 
         Args:
-            slot: The slot.
+            slot: Slot to check.
             settled: For each job that runs on the same device, whether it already computes, so that
                 the GPU memory that it uses is known.
         """

@@ -284,7 +284,7 @@ def head_for(task: Task, options: Any = None) -> Head:
     A technique may replace it with a head of its own (see `Technique.head`).
 
     Args:
-        task: The task.
+        task: Task that the head answers.
         options: The recipe's options for the head type of the task; None for the defaults.
 
     Raises:

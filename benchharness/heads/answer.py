@@ -110,8 +110,8 @@ class AnswerNetwork(SpanNetwork):
     def forward(self, **inputs: Tensor) -> Tensor:
         """Return logits `[rows, tokens, 2 + ends]`.
 
-        The inputs are those of the encoder, the `marks` of `encode_answers` and, in training, the
-        `targets`.
+        The arguments are the inputs of the encoder, the `marks` of `encode_answers` and, in
+        training, the `targets`.
 
         The last axis contains: the row's logit of "no answer", repeated for every token; the logit
         of the token as first token of the answer; and `ends` values about the last token:

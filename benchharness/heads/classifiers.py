@@ -389,7 +389,7 @@ class TokenClassifier(nn.Module):
         """Return a classifier with the layers of transformers' QuestionAnswering classes.
 
         Each token gets a logit for being the first token of the answer, and one for being the last.
-        For XLNet, the layers are those of QuestionAnsweringSimple, without a beam search.
+        XLNet gets the layers of QuestionAnsweringSimple, without a beam search.
 
         Args:
             network: Encoder, whose pooler is removed. Only ModernBERT's classifier contains it.

@@ -132,7 +132,7 @@ def published_config(task: Any, auto_class: str, family: str) -> Mapping[str, An
     """Return the config values that describe a task's outputs, for a transformers class.
 
     Args:
-        task: The task.
+        task: Task of the model.
         auto_class: Name of the auto class, such as "AutoModelForQuestionAnswering".
         family: transformers' model_type.
 

@@ -495,7 +495,7 @@ def predictions(
     """Return the predictions for some examples, with the text of each answer.
 
     Args:
-        examples: The examples.
+        examples: Examples that are predicted.
         features: Windows of the examples.
         found: Best answer of each example.
         margins: Score of "no answer" of each example: `[examples]`.

@@ -159,7 +159,7 @@ def _naming_unknown(tokenizer: Any) -> Tokenizer | None:
 def _places(text: str, ids: Sequence[int], spans: Spans, naming: Tokenizer) -> Spans:
     """Return the offsets of a text's tokens, corrected for dropped letters if possible.
 
-    The offsets are those of the tokenizer `naming` (see `_naming_unknown`) if it returns the same
+    They are read from the tokenizer `naming` (see `_naming_unknown`) if it returns the same
     tokens, except for its tokens of dropped letters. Otherwise, `spans` is returned: the original
     tokenizer may join the letters on either side of a dropped one.
     """
@@ -416,7 +416,7 @@ class Frame:
         """Find the special tokens around one or two texts by encoding a sample text.
 
         Args:
-            tokenizer: The tokenizer.
+            tokenizer: Tokenizer to examine.
             texts: Number of texts per row, 1 or 2.
 
         Raises:
@@ -537,8 +537,8 @@ def encode_once(
 
     Args:
         encode: Function `encode` of a head.
-        rows: The split.
-        tokenizer: The tokenizer.
+        rows: Rows of the split.
+        tokenizer: Tokenizer of the encoder.
         identity: Digest of the tokenizer, and further text that must identify everything else that
             affects the features and is not in the other arguments.
         limits: Length limits of the rows.

@@ -31,7 +31,7 @@ def find_model(name: str, trust: Trust = NOTHING) -> ModelSpec:
             encoders and baselines.
 
     Raises:
-        ModelError: The name is that of a file, or of a folder that is not a usable checkpoint; or
+        ModelError: The name is a file, or a folder that is not a usable checkpoint; or
             NAME is a built-in encoder, a baseline, or a known model of another family than the
             checkpoint in FOLDER.
         BenchError: The name is unknown; the message suggests a similar name.
@@ -136,7 +136,7 @@ def find_models(name: str, trust: Trust = NOTHING) -> tuple[ModelSpec, ...]:
 
     Args:
         name: The name of a model, as for `find_model`, or a pattern. In the form NAME='DIR/step-*',
-            NAME is the name of the pretraining run; by default, its name is that of the folder that
+            NAME is the name of the pretraining run; by default, this is the name of the folder that
             contains the checkpoints.
         trust: Permissions that the user gives the checkpoints.
 

@@ -44,7 +44,7 @@ def describe_folder(folder: Path, trust: Trust = NOTHING) -> ModelSpec:
     """Return a description of the checkpoint in a folder.
 
     Args:
-        folder: The folder.
+        folder: Folder of the checkpoint.
         trust: Permissions that the user gives the checkpoint.
 
     Raises:

@@ -135,7 +135,7 @@ class Machine:
 
         Args:
             called: The stand-in for the function.
-            args: The arguments.
+            args: Arguments of the call.
             new: Whether `called` is a class, and the pickle would call its `__new__`.
         """
         raise NotImplementedError
@@ -391,7 +391,7 @@ def weights_of(path: Path, trust: Trust) -> PickledWeights:
     Other objects in the file are never created.
 
     Args:
-        path: The file.
+        path: Path of the file.
         trust: Permissions of the user. They determine whether other objects are skipped or raise
             an error.
 
@@ -507,7 +507,7 @@ def _opened(path: Path) -> Iterator[tuple[PickledWeights, Callable[[Tensor], Any
         for key, storage in machine.storages.items():
             start, size = places[key]
             if storage.count * _TYPES[storage.kind][1] > min(size, len(content) - start):
-                raise ValueError(f"the numbers of storage {key} are cut off")
+                raise ValueError(f"the data of storage {key} are truncated")
 
         def numbers(tensor: Tensor) -> Any:
             """Return a tensor's numbers as an array of raw bytes, one item per number."""

@@ -240,7 +240,7 @@ def require_files(hub_id: str, revision: str, trust: Trust = NOTHING) -> None:
 
     Args:
         hub_id: The repository, as "org/name".
-        revision: The commit.
+        revision: Commit of the repository.
         trust: Permissions that the user gives the checkpoint.
     """
     folder = cache_folder(hub_id) / "snapshots" / revision

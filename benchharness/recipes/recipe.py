@@ -437,11 +437,11 @@ class Recipe:
     groups (from `adam` on) are None if a job uses none of their hyperparameters.
 
     Attributes:
-        optim: Optimizer.
+        optim: Hyperparameters of the optimizer.
         schedule: Length of the training, and schedule of the learning rate.
         rows: Length of inputs, and choice of training rows.
         selection: Selection of the final weights.
-        encoder: Encoder.
+        encoder: Hyperparameters of the encoder.
         adam: Moments of AdamW.
         pair: Head for one or two texts, and for multiple choice.
         span: Head for answers that are spans of a context.

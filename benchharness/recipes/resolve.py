@@ -85,7 +85,7 @@ def baseline_settings(name: str, task: Task) -> Mapping[str, Setting]:
 
     Args:
         name: Name of the baseline: "majority" or "bag-of-words".
-        task: The task.
+        task: Task of the baseline.
     """
     if name != "bag-of-words" or not task.baseline_has_settings:
         return {}
@@ -154,7 +154,7 @@ def resolve_recipe(
 ) -> ResolvedRecipe:
     """Determine the hyperparameters of a model on a task, without a grid.
 
-    The arguments are those of `resolve_sweep`.
+    The arguments are the same as for `resolve_sweep`.
 
     Raises:
         BenchError: There are several combinations of values, or values are unknown, ill-typed or
@@ -192,7 +192,7 @@ def resolve_sweep(
     them.
 
     Args:
-        spec: The model.
+        spec: Model to train.
         task: Full name of the task.
         recipe: "fast", "checkpoints", "few-rows", "few-shot", "features", a recipe of an extension
             or the path of a TOML file. None and "paper" mean that only the model's own recipe is
@@ -230,8 +230,8 @@ def resolve_together(
     are ignored.
 
     Args:
-        spec: The model.
-        tasks: The tasks.
+        spec: Model to train.
+        tasks: Tasks that are trained together.
         recipe: Name or path of a recipe, as in `resolve_sweep`.
         overrides: Values as typed after `--set`, keyed by hyperparameter.
 
@@ -312,8 +312,8 @@ class _Asked:
 
     def resolve(self) -> tuple[ResolvedRecipe, ...]:
         """Return the recipes of the whole grid, grouped by the value of `features`."""
-        # A list of features may contain "fine-tuned" and other values. So files are read with and
-        # without their table [frozen], which does not apply to "fine-tuned".
+        # The setting `features` may be a list with "fine-tuned" and other values. So recipe files
+        # are read with and without their table [frozen], which does not apply to "fine-tuned".
         trained, frozen = self._layers(self.tables), self._layers((*self.tables, FROZEN))
         every = (*trained.packaged, *trained.over, trained.typed)  # in ascending priority
         read = next((layer[FEATURES] for layer in reversed(every) if FEATURES in layer), None)
@@ -844,7 +844,7 @@ def with_start_tasks(specs: Iterable[ModelSpec], tasks: Iterable[Task]) -> list[
     another task, which is then added too.
 
     Args:
-        specs: The models.
+        specs: Models to train.
         tasks: The tasks for which the models are trained.
     """
     found = {task.name: task for task in tasks}
@@ -938,7 +938,7 @@ def within_reach(
 
     Args:
         settings: Settings, keyed by name.
-        spec: The model.
+        spec: Model to train.
         typed: Names of the settings that the user set on the command line.
 
     Raises:

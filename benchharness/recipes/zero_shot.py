@@ -73,8 +73,8 @@ def timed_recipes(
     their name is "timed", and the maximum length is the one that the task prescribes, if any.
 
     Args:
-        task: The task.
-        spec: The model.
+        task: Task with the rows that are timed.
+        spec: Model to time.
         recipe: Name or path of a recipe, as in `resolve_sweep`.
         overrides: Values as typed after `--set`, keyed by name.
 
@@ -96,7 +96,7 @@ def zero_shot_recipe(task: str, spec: ModelSpec) -> ResolvedRecipe:
 
     Args:
         task: Full name of the task.
-        spec: The model.
+        spec: Model to score.
 
     Raises:
         BenchError: The task has no candidate answers that a language model could score, or the
@@ -117,7 +117,7 @@ class ZeroShotScoring(Protocol):
         """Return the recipe for scoring a model on a task.
 
         Args:
-            task: The task.
+            task: Task to score.
             spec: The language model.
 
         Raises:
@@ -128,7 +128,7 @@ class ZeroShotScoring(Protocol):
         """Run a job with a recipe from the method `recipe`, and return the result.
 
         Args:
-            job: The job.
+            job: Job to run.
             report: Callback that gets the progress of the job.
         """
 

@@ -224,7 +224,7 @@ def gained(boards: Sequence[Board], store: Store) -> list[Board]:
     Leaderboards without distilled students are returned unchanged.
 
     Args:
-        boards: The leaderboards.
+        boards: Leaderboards to extend.
         store: Store that contains the runs. If there are students, their predictions are read.
     """
     if not any(run.teacher for board in boards for entry in board.entries for run in entry.runs):
@@ -235,11 +235,11 @@ def gained(boards: Sequence[Board], store: Store) -> list[Board]:
 
 
 def facts_of(store: Store, rows: Iterable[RunRow]) -> dict[str, dict[str, Any]]:
-    """Return what extensions know about stored runs, such as how often a run was reproduced.
+    """Return the facts that extensions have about stored runs, such as numbers of reproductions.
 
     Args:
         store: Store that contains the runs.
-        rows: The runs.
+        rows: Stored runs.
 
     Returns:
         JSON objects, keyed by the key of the run and then by the name of the fact. Each object has
@@ -255,7 +255,7 @@ def facts_of(store: Store, rows: Iterable[RunRow]) -> dict[str, dict[str, Any]]:
 
 
 def facts_of_run(store: Store, key: str) -> dict[str, Any]:
-    """Return what extensions know about one stored run, as `facts_of` does, keyed by name."""
+    """Return the facts that extensions have about one stored run, as `facts_of`, keyed by name."""
     return facts_of(store, store.runs_with([key])).get(key, {})
 
 
@@ -300,7 +300,7 @@ class Rows(NamedTuple):
     """Selected entries of one leaderboard.
 
     Attributes:
-        board: The leaderboard.
+        board: Leaderboard with the entries.
         entries: The selected entries.
         tasks: Full names of those requested tasks on which all of the entries have results.
     """

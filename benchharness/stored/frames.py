@@ -122,7 +122,7 @@ def predictions_frame(result: Result, examples: Mapping[str, Sequence[Example]])
     option) and `no_answer_score` (a difference of logits).
 
     Args:
-        result: The run.
+        result: Run with the predictions.
         examples: Examples with the correct answers, keyed by "task:split". Examples may be missing.
     """
     return pd.DataFrame(

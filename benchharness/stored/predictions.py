@@ -82,7 +82,7 @@ class StoredPredictions:
         """Return the examples of a split that a job used, read from the job's data source.
 
         Args:
-            job: The job.
+            job: Job that used the split.
             name: Name of the split, in the form "task:split".
 
         Raises:
@@ -101,7 +101,7 @@ class StoredPredictions:
 
         Args:
             job: The job, whose data and metric scripts may have local paths.
-            reason: The message.
+            reason: Message to shorten.
         """
         known = [job.data, *(code.place for code in code_of(job.definition))]
         return reason if self._paths else without_paths(reason, known)
@@ -137,7 +137,7 @@ def splits_of(task: Task, kind: str) -> tuple[str, ...]:
     A diagnostic set has only a test split, which is also returned for "dev".
 
     Args:
-        task: The task.
+        task: Task with the splits.
         kind: "dev" for `Task.dev_splits`, or "test" for `Task.test_splits`.
 
     Raises:
@@ -159,7 +159,7 @@ def add_uncertainty(board: Board, store: Store, *, is_pooled: bool = False) -> B
     over seeds, and the reason is recorded.
 
     Args:
-        board: The leaderboard.
+        board: Leaderboard to extend.
         store: Store that contains the runs. The predictions of all of them are read.
         is_pooled: True to assume that all entries have the same variance over seeds on a task.
     """
@@ -189,7 +189,7 @@ def known_cells(
 
     Args:
         board: Leaderboard that contains the entries.
-        entries: The entries.
+        entries: Leaderboard entries.
         task: Full name of the task.
         store: Store that contains the runs. Only the predictions of one entry at a time are in
             memory.
@@ -228,7 +228,7 @@ def predicted_split(
 
     Args:
         stored: Reader of the stored examples.
-        task: The task.
+        task: Task with the split.
         split: Name of the split, e.g. "dev".
         one: Results of the first system, one per seed.
         other: Results of the second system, with the seeds in the same order; empty if there is
@@ -294,7 +294,7 @@ def with_gains(board: Board, store: Store) -> Board:
     compared have no gains.
 
     Args:
-        board: The leaderboard.
+        board: Leaderboard to extend.
         store: Store that contains the runs. The predictions of both models are read.
     """
     homes = {run.key: entry for entry in board.entries for run in entry.runs}
@@ -412,7 +412,7 @@ def ties_of(store: Store, boards: Sequence[Board]) -> Ties:
 
     Args:
         store: Store that contains the runs.
-        boards: The leaderboards.
+        boards: Leaderboards with the models.
     """
     found: dict[str, frozenset[str]] = {}
     notes: list[str] = []

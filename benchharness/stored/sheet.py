@@ -16,13 +16,13 @@ from benchharness.stored.predictions import StoredPredictions
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """System that a sheet describes.
+    """System (a leaderboard entry or a single run) that a sheet describes.
 
     Attributes:
         store: Store that contains the runs.
         stored: Reader of the predictions, which keeps the examples for all sections.
         board: Leaderboard of the system.
-        entry: The system: its runs on each task.
+        entry: Leaderboard entry with the system's runs on each task.
         tasks: Full names of the tasks that the sheet covers.
         folder: Folder of the exported model; None if there is none.
     """
@@ -37,10 +37,10 @@ class Subject:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """Rows from which numbers were computed.
+    """Rows of data from which numbers of a sheet were computed.
 
     Attributes:
-        title: Name of the rows, such as "RTE dev, length: words 3/3".
+        title: Name of these rows, such as "RTE dev, length: words 3/3".
         task: Full name of the task.
         ids: Id of each row.
         wrong: Ids of the rows that at least half of the runs answer wrongly.
@@ -56,7 +56,14 @@ class Evidence:
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """Row of a table: its cells, the name of the evidence for them, and whether it is a problem."""
+    """Row of a table in a sheet.
+
+    Attributes:
+        cells: Texts of the cells, one per column; the first one is the name of the row.
+        evidence: Name of the data from which the numbers were computed: a key of `Part.evidence`,
+            or a task for all of its rows; empty if the numbers do not come from rows of data.
+        is_bad: True if the row shows a problem of the system.
+    """
 
     cells: tuple[str, ...]
     evidence: str = ""
@@ -65,7 +72,13 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Table in a sheet. The first cell of each line is its name."""
+    """Table in a sheet.
+
+    Attributes:
+        title: Title of the table.
+        columns: Titles of the columns.
+        lines: Rows of the table.
+    """
 
     title: str
     columns: tuple[str, ...]
@@ -74,17 +87,16 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Section of a sheet.
+    """Section of a sheet about one property of the system, such as its calibration.
 
     Attributes:
-        text: Sentence with the result.
-        basis: What the numbers are based on: rows, runs, and how intervals were computed.
-        missing: A sentence per measurement that is missing, with the command that makes it.
+        text: Sentences with the most important result; empty if there is none.
+        basis: Sentences about the data, the number of runs and the kind of intervals.
+        missing: One sentence per missing measurement, with the command that makes it.
         tables: Tables with the numbers.
-        figures: Plots.
-        evidence: Rows to which the lines of tables refer, keyed by name. A line may also refer to
-            all rows of a task by the task's name.
-        facts: The numbers as JSON data.
+        figures: Plots of the numbers.
+        evidence: Rows of data to which the lines of tables refer (`Line.evidence`), keyed by name.
+        facts: Numbers of the section as JSON data.
     """
 
     text: str = ""
@@ -97,14 +109,24 @@ class Part:
 
     @property
     def is_bad(self) -> bool:
-        """True if a line of a table is a problem."""
+        """True if a line of a table shows a problem of the system."""
         return any(line.is_bad for table in self.tables for line in table.lines)
 
 
 def subjects_of(
     store: Store, name: str, within: Within = ANYWHERE, *, folder: Path | None = None
 ) -> Iterator[Subject]:
-    """Yield the system or run with this name on each leaderboard that contains it."""
+    """Yield the system with a given name, once for each leaderboard that contains it.
+
+    Args:
+        store: Store that contains the runs.
+        name: Name of a leaderboard entry or a model, or the first characters of a run's key.
+        within: Suites, tasks and data source to include.
+        folder: Folder of the exported model; None if there is none.
+
+    Raises:
+        BenchError: The name is unknown, or the system has no results on the requested tasks.
+    """
     for board, (whole,), tasks in find_rows(store, [name], within, select=select_entry_or_run):
         cells = {task: whole.cells[task] for task in tasks}
         yield Subject(
@@ -118,7 +140,7 @@ def subjects_of(
 
 
 def parts_of(subject: Subject) -> Iterator[tuple[str, Part]]:
-    """Yield the heading and the content of each section that an extension writes."""
+    """Yield the heading and the content of each section of a sheet that an extension writes."""
     for heading, place in places("sheets").items():
         part = member(f"the section {heading!r} of sheets", place)(subject)
         if part is not None:

@@ -24,9 +24,9 @@ from benchharness.training.batching import Features, Indices, expand, pad, tail_
 
 # Data-parallel training: several processes train one network, each on its share of every batch.
 #
-# Each process has the whole network. The gradients of a step are those of the batch's mean loss:
-# every process divides the losses of its share by the number of terms of the whole batch, and the
-# gradients of all processes are summed. So the weights stay equal in all processes, and differ
+# Each process has the whole network. The gradients of a step are computed from the batch's mean
+# loss: every process divides the losses of its share by the number of terms of the whole batch, and
+# the gradients of all processes are summed. So the weights stay equal in all processes, and differ
 # from those of a single process only by rounding and by the random numbers of dropout.
 
 BUCKET_NUMBERS = 16 * 2**20
@@ -176,7 +176,7 @@ class Compute:
 
     Attributes:
         device: Device of the computation.
-        precision: One of PRECISIONS.
+        precision: Number format of the computation, one of PRECISIONS.
         ranks: Processes that share the rows of every batch.
         graphs: Whether steps are recorded as CUDA graphs and replayed.
     """

@@ -238,7 +238,7 @@ class Graphs:
     ) -> tuple[Part, Callable[[], object], Tensor]:
         """Record a micro-batch's computation; return its tensors, replay function and loss tensor.
 
-        Gradients and random generators are left unchanged, because a resumed job records anew and
+        Gradients and random generators are left unchanged, because a resumed job records again and
         has to draw the same random numbers as a job that was never stopped.
         """
         recorded = part.in_place({name: t.clone() for name, t in part.tensors.items()})

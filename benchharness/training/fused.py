@@ -52,8 +52,8 @@ def forward(
 ):  # fmt: skip
     """Compute the normalized states of one token in fp32 and bf16 (Triton kernel).
 
-    The inputs `product` to `seeds` and the numbers `layer`, `rate` and `eps` are those of
-    FusedNorm, and `size` is the size of a token's state. The results are written to `states` (fp32)
+    The inputs `product` to `seeds` and the numbers `layer`, `rate` and `eps` are the same as in
+    FusedNorm. `size` is the size of a token's state. The results are written to `states` (fp32)
     and `in_bf16`. The mean and the inverse standard deviation of the states before the norm are
     written to `means` and `scales`, for the backward pass. DROPS is true if dropout is applied, and
     BLOCK is `size`, rounded up to a power of two.

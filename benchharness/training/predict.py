@@ -168,9 +168,9 @@ memory was returned to the system, before freed memory is returned again."""
 
 
 def trim_memory() -> None:
-    """Make the C library return the freed memory that it keeps to the operating system.
+    """Make the C library return freed memory, which it has kept, to the operating system.
 
-    This works only with glibc; other C libraries are left alone.
+    This works only with glibc; with other C libraries, nothing is done.
     """
     if _HAS_TRIM:
         _LIBC.malloc_trim(0)
@@ -179,8 +179,8 @@ def trim_memory() -> None:
 class FreedMemory:
     """Controller of the freed memory that glibc, the C library, keeps between training steps.
 
-    By default, glibc returns large blocks to the system in every step and requests their pages
-    anew, which takes a tenth of a small encoder's step. Therefore this class makes glibc keep them.
+    By default, glibc returns large blocks to the system in every step and requests new ones, which
+    takes a tenth of a small encoder's step. Therefore this class makes glibc keep them.
     However, batches of varying lengths leave holes that no later batch fills: on RACE with 256
     tokens, the process held 6 GB after some steps, twice as much as a step uses. Therefore all
     freed memory is returned when the memory of the process has grown by the factor HOLES since
@@ -248,8 +248,8 @@ def reported(
 ) -> Iterator[T]:
     """Yield the results of `each_batch`, and report the progress after each batch.
 
-    The arguments `batches` and `compute` are those of `each_batch`. `report` is called with the
-    progress, whose phase has the name `phase`, such as "predicting".
+    The arguments `batches` and `compute` are the same as for `each_batch`. `report` is called with
+    the progress, whose phase has the name `phase`, such as "predicting".
     """
     start, done = time.monotonic(), 0
     for step, found in enumerate(each_batch(batches, compute)):

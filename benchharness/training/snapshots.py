@@ -62,7 +62,7 @@ class Snapshots:
     """Reader and writer of a job's snapshots, which are written at a fixed interval.
 
     A job resumes from a snapshot only if the conditions under which it runs (versions, device etc.;
-    see `conditions`) are those under which the snapshot was written. If several processes train
+    see `conditions`) are the same as when the snapshot was written. If several processes train
     together, all of them read snapshots, and one of them writes snapshots.
 
     Attributes:
@@ -240,8 +240,8 @@ def write_state(folder: Path, state: State) -> None:
     Raises OSError or SafetensorError if the files cannot be written.
     """
     for group, tensors in state.tensors.items():
-        # safetensors requires contiguous tensors that share no memory. Tied weights are no problem,
-        # because they have only one name here.
+        # safetensors requires contiguous tensors that share no memory. Tied weights are not a
+        # problem, because they have only one name here.
         on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         save_file(on_cpu, folder / f"{group}.safetensors")
     text = json.dumps(state.numbers, allow_nan=False)  # ValueError for a NaN, which would be a bug
@@ -317,7 +317,12 @@ def random_numbers() -> dict[str, Any]:
 
 
 def restore_random(tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
-    """Set all random number generators to the states of `random_tensors` and `random_numbers`."""
+    """Restore all random number generators.
+
+    Args:
+        tensors: States that `random_tensors` returned.
+        numbers: States that `random_numbers` returned.
+    """
     torch.set_rng_state(tensors["cpu"])
     if "cuda" in tensors:
         torch.cuda.set_rng_state(tensors["cuda"])

@@ -238,13 +238,13 @@ def folder_of_a_run(folder: Path) -> Iterator[None]:
 def load_start(encoder: Encoder, folder: Path | None, job: Job) -> Mapping[str, Any]:
     """Load the encoder's weights from the run that a job starts from, if there is such a run.
 
-    Tokenizer and config are not loaded, because they are those of the pretrained checkpoint, with
-    which both the run and the job begin.
+    Tokenizer and config are not loaded. The job has them already, because the run and the job begin
+    with the same pretrained checkpoint.
 
     Args:
         encoder: Encoder of the job's checkpoint, whose weights are replaced.
         folder: Folder with the network of the run; not used if the job starts from no run.
-        job: The job.
+        job: Job that starts from a run.
 
     Returns:
         Facts for the provenance of the job's result: under the key "started_from", the name, the
@@ -302,7 +302,7 @@ def load_head(network: nn.Module, folder: Path, name: str, place: int | None = N
         found = network.load_state_dict(weights, strict=False)
     except _UNFIT as error:
         raise _unfit(f"the head of {name}", folder, error) from error
-    # Missing weights of the encoder are no error: they were loaded before, from another file.
+    # Missing weights of the encoder are not an error: they were loaded before, from another file.
     lost = [key for key in found.missing_keys if not is_encoders(key)]
     if odd := lost + found.unexpected_keys:
         raise _unfit(f"the head of {name}", folder, f"{'missing' if lost else 'unknown'} {odd[0]}")
@@ -328,7 +328,7 @@ def load_class(network: nn.Module, folder: Path, body: str, name: str) -> None:
 
     Args:
         network: Network of one task.
-        folder: The folder.
+        folder: Folder with the config and the weights.
         body: Name of the encoder in the transformers class, as in `published_names`; empty if the
             class itself is the encoder.
         name: Name of the run in error messages.

@@ -65,7 +65,7 @@ def run_job(job: Job, report: Reporter = lambda _: None, **folders: Unpack[Folde
     files.
 
     Args:
-        job: The job.
+        job: Job to run.
         report: Function that is called with the progress.
         **folders: Folders that are read and written (see Folders).
 
@@ -305,15 +305,15 @@ def in_enough_parts(attempt: Callable[[int, bool], Result], job: Job, report: Re
     the number of parts is doubled until a micro-batch is at most half as large as the one that was
     too large.
 
-    Each attempt begins anew from the same seed, so initial weights, order and batches are the same.
-    If the last attempt had N parts, the result is that of a run with `--set accumulation=N`.
+    Each attempt starts with the same seed, so initial weights, order and batches are the same.
+    If the last attempt had N parts, the result is the same as with `--set accumulation=N`.
     Dropout is drawn per micro-batch, so with dropout another number of parts has the same effect as
     other random numbers.
 
     Args:
         attempt: Function that runs the job. Its arguments are the number of parts, and whether
             activations are recomputed.
-        job: The job.
+        job: Job to run.
         report: Function that is called with notes about repetitions.
 
     Raises:

@@ -38,7 +38,7 @@ class TaskSetup:
     """Setup of one task that a job is trained on; most jobs have only one task.
 
     Attributes:
-        task: The task.
+        task: Task of the setup.
         head: Head of the task.
         trained: Name of the split that is trained on, as in "glue/rte:train".
         predicted: Names of the splits that are predicted at the end. They include splits of other

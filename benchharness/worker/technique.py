@@ -54,7 +54,7 @@ class Work:
     """Job to compute, with everything that the computation needs.
 
     Attributes:
-        job: The job.
+        job: Job to compute.
         recipe: Recipe of the job.
         compute: Device, precision and processes.
         report: Function that is called with the progress.

@@ -31,7 +31,7 @@ def run_zero_shot(job: Job, report: Reporter = lambda _: None) -> Result:
     Otherwise an extension makes them: a language model scores the candidate answers.
 
     Args:
-        job: The job.
+        job: Job to run.
         report: Function that is called with the progress.
 
     Raises:
@@ -88,7 +88,7 @@ def result_of(
     """Return the result of a job without training, with the current time as its end.
 
     Args:
-        job: The job.
+        job: Job that was run.
         evaluations: Predictions and scores of each split.
         provenance: Facts about the run that help to judge and to reproduce the result.
         cost: Time and memory that the job has taken.

@@ -213,7 +213,7 @@ def score_names(task: str, rule: ScoreRule) -> tuple[str, ...]:
     """Return the names of the scores whose mean is the task's value on a leaderboard.
 
     `rule`, which computes the suite's score, specifies these names. For a task that does not count
-    in the suite's score, the only name is that of the task's first metric.
+    in the suite's score, the only name is the task's first metric.
     """
     return rule.cells.get(task) or (find_task(task).metrics[0].name,)
 

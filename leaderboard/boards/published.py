@@ -245,7 +245,7 @@ def systems() -> tuple[System, ...]:
     """Return all systems in the published tables and the lectures, sorted by name."""
     file = files("benchharness.leaderboard") / "published" / "systems.toml"
     document = tomllib.loads(file.read_text(encoding="utf-8"))
-    # The keys are those of the file. A value is (model, reason or instructions, whether the system
+    # The keys are as in the file. A value is (model, reason or instructions, whether the system
     # can be run).
     known: dict[str, tuple[str, str, bool]] = {}
     for key, model in document["runs"].items():

@@ -181,7 +181,7 @@ class Contrast:
         task: Name of the task.
         seeds: Seeds that both systems have.
         scores: Mean of each system's scores over these seeds.
-        examples: Number of examples in all splits of the task.
+        examples: Number of examples in all compared splits of the task.
         interval: 95 % confidence interval of the difference over examples and, with several seeds,
             over seeds; over seeds alone if the examples could not be read. None if neither is
             possible, or if nothing varies and the score is not an accuracy.
@@ -194,8 +194,9 @@ class Contrast:
         slices: Comparisons on slices of the examples, if they were requested.
         reason: Reason why there is no test; empty if there is one.
         flags: Warnings about the first system's runs, and about the second system's runs.
-        settings: Settings with different values in the trainings of the two systems; each with the
-            two settings, or None if one is not set. Empty if a system was not trained.
+        settings: Hyperparameters with which the two systems were trained differently, keyed by
+            name. A value is the pair of settings, with None for a system that does not have the
+            setting. Empty if a system was not trained.
     """
 
     task: str

@@ -139,7 +139,7 @@ class RowGroup:
         kind: Origin of the scores.
         title: Title of the group.
         note: Explanation of the group, for readers.
-        rows: Rows.
+        rows: Rows of the group.
     """
 
     anchor: str

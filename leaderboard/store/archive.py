@@ -205,7 +205,7 @@ def _runs(path: Path) -> Iterator[StoredRun]:
 
 
 def _unreadable(path: Path, header: dict[str, Any], lines: Iterable[bytes]) -> DataError:
-    """Return the error for an archive of another version; `lines` are those of its first runs."""
+    """Return the error for an archive of another version; `lines` contains its first runs."""
     version = header.get("version")
     if isinstance(version, int) and version > _VERSION:
         writer = maker_of({"code": {"version": header.get("benchharness")}})

@@ -1,6 +1,6 @@
 """SQLite file next to a store, in which an extension keeps facts about runs.
 
-The file has tables of its own, so the database of the runs keeps its schema.
+The facts are in a table of this file, so the schema of the store stays unchanged.
 """
 
 import sqlite3
@@ -20,9 +20,10 @@ class SideFile:
     """File next to a store, or in the folder "results" if the store is on a server.
 
     Attributes:
-        path: The file; it exists after the first use of `opened`.
-        title: What the file has, for error messages.
-        table: Statement that creates the table unless it exists.
+        path: Path of the file, which `opened` creates if it is missing.
+        title: Noun phrase for the file's content in error messages, such as "the verdicts of `bench
+            reproduce`".
+        table: SQL statement that creates the table of the file unless it exists.
     """
 
     path: Path
@@ -31,16 +32,24 @@ class SideFile:
 
     @classmethod
     def of(cls, store: Store, suffix: str, title: str, table: str) -> "SideFile":
-        """Return the file of a store whose name ends with `suffix`."""
+        """Return the side file of a store.
+
+        Args:
+            store: The store.
+            suffix: The end of the file's name, such as ".robustness". The name begins with the name
+                of the store.
+            title: As in the attribute.
+            table: As in the attribute.
+        """
         # The folder for unstored results has the name of the store and a suffix.
         return cls(path=store.kept_folder.with_suffix(suffix), title=title, table=table)
 
     @contextmanager
     def opened(self) -> Iterator[sqlite3.Connection]:
-        """Open the file for one transaction.
+        """Context manager that yields a connection to the file, for one transaction.
 
         Raises:
-            StoreError: The file cannot be used, or its content cannot be read.
+            StoreError: The file cannot be opened, read or written, or its content is damaged.
         """
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)

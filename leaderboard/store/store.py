@@ -742,7 +742,7 @@ class Store:
     def add_stored(self, runs: Iterable[StoredRun], *, are_checked: bool = False) -> int:
         """Store the runs of another store; return the number of added runs.
 
-        The arguments and the errors are those of `merge`.
+        The arguments and the errors are the same as for `merge`.
         """
         return self.merge(runs, are_checked=are_checked).added
 

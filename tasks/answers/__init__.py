@@ -60,7 +60,7 @@ def compare_answers(
     """Compare newly computed predictions with stored ones.
 
     Args:
-        task: The task.
+        task: Task that was predicted.
         found: The new predictions.
         stored: The stored predictions, in the same order.
 
@@ -86,7 +86,7 @@ def moves(
     """Measure how much newly computed predictions differ from stored ones.
 
     Args:
-        task: The task.
+        task: Task that was predicted.
         found: The new predictions.
         stored: The stored predictions, in the same order.
 

@@ -167,7 +167,7 @@ class AnswerType:
         """Convert an answer that is given by its name to a prediction for the example.
 
         Args:
-            example: The example.
+            example: Example that is answered.
             name: Name of the answer, which is one of `names`.
             names: Names of all possible answers, in the order of the task's labels or options.
         """
@@ -206,7 +206,7 @@ class AnswerType:
         """Return a wrong answer to an example, for tests.
 
         Args:
-            example: The example.
+            example: Example to answer.
             other: Right answer to another example, which differs from the right answer to this one.
         """
         return replace(other, id=example.id)
@@ -244,7 +244,7 @@ class AnswerType:
         for a wrong one.
 
         Args:
-            prediction: The prediction.
+            prediction: Prediction for the example.
             example: Example with a known answer.
             right: True if the prediction is right.
         """
@@ -257,7 +257,7 @@ class AnswerType:
 
         Args:
             near: Result of the method `near` for the prediction.
-            prediction: The prediction.
+            prediction: Prediction for the example.
 
         Returns:
             The description; an empty text if it is only known whether the prediction is right.
@@ -269,7 +269,7 @@ class AnswerType:
         """Return the cells of the confusion matrix in which the prediction is counted.
 
         Args:
-            prediction: The prediction.
+            prediction: Prediction for the example.
             example: Example with a known answer.
             judged: Result of comparing the prediction with the gold answer; its `cells` are still
                 empty.
@@ -513,7 +513,7 @@ class AnswerType:
     def stretches(self, prediction: Any, example: Any) -> Iterator[Stretch]:
         """Yield the character spans (start, end) of a predicted answer in a text of the example.
 
-        The text is that of the passage for which `Passage.holds_answers` is true (see `passages`).
+        The text is the passage for which `Passage.holds_answers` is true (see `passages`).
         """
         return iter(())
 

@@ -304,7 +304,7 @@ def of_group(metric: ChoiceMetric, group: str) -> ChoiceMetric:
 def _text_metric(name: str, measure: Callable[[str, str], float]) -> ChoiceMetric:
     """Create a metric that compares the text of an answer with the most similar right answer.
 
-    The text is that of the chosen option, or the text in a prediction file. A missing answer
+    The text of an answer is its chosen option, or the text in a prediction file. A missing answer
     scores 0.
     """
 

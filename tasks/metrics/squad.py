@@ -31,7 +31,7 @@ def normalise(text: str) -> str:
 
     The result is in lower case, without ASCII punctuation, articles and redundant white space.
     """
-    # The order is that of the scripts: "the-end" becomes "theend" before articles are removed, so
+    # The order is as in the scripts: "the-end" becomes "theend" before articles are removed, so
     # its "the" is kept.
     return " ".join(ARTICLES.sub(" ", text.lower().translate(NO_PUNCTUATION)).split())
 
@@ -353,7 +353,7 @@ def swept_in_order(
 
     Args:
         predictions: Predictions in the order of the examples.
-        examples: All questions.
+        examples: All questions of the split.
         order: Ids of the questions in the order of the file with the no-answer scores; None if
             there is no such file.
 
@@ -398,7 +398,7 @@ def normalise_mlqa(answer: str, language: str) -> str:
     counts as a word.
 
     Args:
-        answer: The answer.
+        answer: Answer to normalise.
         language: Language code of the answer, which selects the articles to remove.
     """
     kept = "".join(c for c in answer.lower() if not _is_punctuation(c))

@@ -19,7 +19,7 @@ class OfficialFiles(NamedTuple):
 
     Attributes:
         source: Source of the task's rows.
-        split: The split.
+        split: Description of the split.
         paths: Paths of the files. In most formats, a split has only one file.
     """
 
@@ -179,7 +179,7 @@ def parse_object(text: str, place: str) -> dict[str, Any]:
     """Parse a text as a JSON object.
 
     Args:
-        text: The text.
+        text: Text to parse.
         place: Location of the text (file and line) for error messages.
 
     Raises:
@@ -193,7 +193,7 @@ def parse_json(text: str, place: str, kind: type, noun: str) -> Any:
     """Parse a text as a JSON value of a given type.
 
     Args:
-        text: The text.
+        text: Text to parse.
         place: Location of the text (file and line) for error messages.
         kind: Expected type of the value, e.g. `list`.
         noun: Noun for the expected type in the error message, e.g. "a list".
@@ -215,7 +215,7 @@ def value(document: Any, key: str, place: str) -> Any:
 
     Args:
         document: The parsed JSON.
-        key: The key.
+        key: Key of the value.
         place: Location of the document (file and line) for error messages.
 
     Raises:
@@ -232,7 +232,7 @@ def items(document: Any, key: str, place: str) -> list[Any]:
 
     Args:
         document: The parsed JSON.
-        key: The key.
+        key: Key of the list.
         place: Location of the document (file and line) for error messages.
 
     Raises:
@@ -250,7 +250,7 @@ def parallel_lists(
     """Convert a list of JSON objects to one list of values per column.
 
     Args:
-        found: The objects.
+        found: Objects to convert.
         place: Location of the objects (file and line) for error messages.
         keys: Mapping from the name of each column to the key of its values in the objects.
 

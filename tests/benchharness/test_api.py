@@ -280,9 +280,7 @@ def test_task_rows_can_be_loaded_as_a_hugging_face_dataset():
         ),
     ],
 )
-def test_invalid_python_arguments_raise_an_error_of_one_sentence(
-    call, sentence, tmp_path, monkeypatch
-):
+def test_invalid_python_arguments_raise_a_one_sentence_error(call, sentence, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(bh.BenchError, match=sentence) as raised:
         call()

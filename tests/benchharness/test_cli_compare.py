@@ -255,7 +255,7 @@ def test_comparison_of_one_seed_is_labelled_as_over_examples_only(bench, stored)
     ended = bench("compare", "good", "bad", "--task", "glue/cola", "--db", "board.sqlite")
     assert "*: the corrected p-value is below 0.05, and the interval, if there is one," in ended.out
     assert (
-        "with one seed, tests and intervals cover the choice of examples but not that of the seed."
+        "with one seed, tests and intervals cover the choice of examples, but not of seeds."
         in ended.out
     )
     assert "cover examples and seeds" not in ended.out
@@ -334,7 +334,7 @@ def test_comparison_of_models_without_a_common_seed_is_an_error(bench, tmp_path,
         (("good", "bad", "--split", "test", "--task", "glue/rte"), "the labels are hidden"),
     ],
 )
-def test_an_invalid_comparison_is_an_error_of_one_sentence(bench, stored, words, sentence):
+def test_an_invalid_comparison_is_reported_in_one_sentence(bench, stored, words, sentence):
     ended = bench("compare", *words, "--db", "board.sqlite")
     assert (ended.code, ended.out) == (2, "")
     assert sentence in ended.err

@@ -83,7 +83,7 @@ def test_plan_json_has_the_seeds_needed_for_another_power_and_alpha(bench, store
         (("good", "bad", "--alpha", "0"), "--alpha must be between 0 and 1, but got 0"),
     ],
 )
-def test_plan_of_an_invalid_comparison_is_an_error_of_one_sentence(bench, stored, words, sentence):
+def test_plan_of_an_invalid_comparison_is_reported_in_one_sentence(bench, stored, words, sentence):
     ended = bench("plan", *words, "--db", "board.sqlite")
     assert ended.code == 2
     assert sentence in ended.err

@@ -274,7 +274,7 @@ def test_report_of_another_database_is_kept_and_mentioned(bench):
     assert bench("report", "--db", "x.db", "--out", "moved/x.html").err == "", "as told"
 
 
-def test_report_does_not_overwrite_a_file_that_is_no_report(bench):
+def test_report_does_not_overwrite_a_file_that_is_not_a_report(bench):
     with open_store("notes.sqlite") as store:
         store.add_result(make_result(make_job()))
     Path("notes.html").write_text("<p>mine</p>")
@@ -284,7 +284,7 @@ def test_report_does_not_overwrite_a_file_that_is_no_report(bench):
     assert Path("notes.html").read_text() == "<p>mine</p>"
 
 
-def test_databases_of_a_server_are_told_apart_by_host_and_name(tmp_path):
+def test_databases_of_a_server_are_distinguished_by_host_and_name(tmp_path):
     def mark(name):
         return store_mark(SimpleNamespace(name=name), tmp_path / "team.html")
 

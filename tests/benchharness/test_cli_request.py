@@ -109,7 +109,7 @@ def test_gpu_jobs_are_estimated_to_need_less_main_memory_than_cpu_jobs(monkeypat
         ({"device": "gpu"}, "no device is called 'gpu'"),
     ],
 )
-def test_invalid_option_of_bench_run_is_an_error_of_one_sentence(words, sentence):
+def test_invalid_option_of_bench_run_is_reported_in_one_sentence(words, sentence):
     error = complaints(**words)
     assert sentence in str(error)
     assert "\n" not in str(error)

@@ -102,7 +102,7 @@ HELP = "--help`."
     ],
     ids=" ".join,
 )
-def test_command_line_usage_error_is_one_sentence_with_a_hint(
+def test_command_line_usage_error_is_reported_in_one_sentence_with_a_hint(
     bench, words: tuple[str, ...], sentence: str
 ) -> None:
     ended = bench(*words)
@@ -140,7 +140,7 @@ NOT_TEXT = {
 
 
 @pytest.mark.parametrize(("command", "option"), options(), ids=" ".join)
-def test_an_invalid_option_value_is_an_error_of_one_sentence(
+def test_an_invalid_option_value_is_reported_in_one_sentence(
     bench, command: str, option: str
 ) -> None:
     model = ("--model", "bert") if command in ("run", "check", "check --write") else ()

@@ -44,9 +44,7 @@ def passed(recipe: Recipe, values: Values) -> tuple[Training, list[torch.Tensor]
     ],
     ids=["middle", "first", "last", "ties", "negative", "undefined"],
 )
-def test_final_weights_with_best_checkpoint_are_those_of_the_best_evaluation(
-    values: Values, best: int
-):
+def test_final_weights_with_best_checkpoint_are_from_the_best_evaluation(values: Values, best: int):
     training, seen = passed(BEST, values)
     assert torch.equal(weights_of(training.network), seen[best])
     assert training.meter.best == best

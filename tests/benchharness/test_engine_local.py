@@ -265,7 +265,7 @@ def test_temporary_files_of_a_killed_process_are_deleted_by_the_next_one(tmp_pat
     assert {path.name for path in tmp_path.iterdir()} == {"elsewhere", f"{SCRATCH}link"}
 
 
-def test_a_process_that_cannot_be_started_is_an_error_of_one_sentence(monkeypatch):
+def test_a_process_that_cannot_be_started_is_reported_in_one_sentence(monkeypatch):
     def start(*args, **options):
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 

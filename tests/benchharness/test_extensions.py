@@ -274,7 +274,7 @@ def test_third_party_package_adds_a_command_and_a_python_function(installed, ben
     ],
     ids=["no object", "raises", "needs a package", "twice", "taken", "of none", "no section"],
 )
-def test_an_invalid_extension_is_an_error_of_one_sentence(installed, bench, texts, said) -> None:
+def test_an_invalid_extension_is_reported_in_one_sentence(installed, bench, texts, said) -> None:
     installed(*texts)
     found = bench("--help")
     assert (found.code, found.err.count("Traceback"), found.err.count("\n")) == (2, 0, 1)
@@ -403,7 +403,7 @@ def test_third_party_package_adds_an_option_to_a_core_command(installed, bench, 
     assert "--loud" not in bench("show", "tasks", "--help").out
 
 
-def test_option_of_a_package_with_a_missing_module_is_an_error_of_one_sentence(
+def test_option_of_a_package_with_a_missing_module_is_reported_in_one_sentence(
     installed, bench
 ) -> None:
     options = 'options={"show suites": "gone:with_loud"}'
@@ -413,7 +413,7 @@ def test_option_of_a_package_with_a_missing_module_is_an_error_of_one_sentence(
     assert "the option of `bench show suites` in mine raises ModuleNotFoundError" in found.err
 
 
-def test_a_command_with_a_missing_module_is_an_error_of_one_sentence(installed, bench) -> None:
+def test_a_command_with_a_missing_module_is_reported_in_one_sentence(installed, bench) -> None:
     installed(MINE.replace("greeting:greet", "gone:greet"))
     assert "greet" in bench("--help").out
     found = bench("greet", "Ada")

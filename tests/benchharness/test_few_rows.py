@@ -29,7 +29,9 @@ def own_job(folder: Path, pairs: int, *words: str, **options: object) -> Job:
     return job
 
 
-def test_small_custom_data_get_the_recipe_for_few_rows_and_the_plan_says_so(tmp_path: Path) -> None:
+def test_small_custom_data_get_the_recipe_for_few_rows_as_the_plan_states(
+    tmp_path: Path,
+) -> None:
     found = own_plan(tmp_path, 80)
     (job,) = found.jobs
     assert (job.recipe_label, job.values["steps"]) == (FEW_ROWS, enough_steps())

@@ -174,7 +174,7 @@ IN_EXTENSIONS = of_extensions(
         },
         "robustness": {
             "robustness": "robustness/test_robustness.py::"
-            "test_flags_of_a_run_are_shown_with_its_scores"
+            "test_warnings_about_a_run_are_shown_with_its_robustness"
         },
         "share": dict.fromkeys(
             ("share check", "share build"),

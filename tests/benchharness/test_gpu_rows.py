@@ -153,7 +153,7 @@ def test_joint_cast_of_all_weights_equals_autocast_bit_for_bit(
 
 @pytest.mark.parametrize("family", ["bert", "distilbert", "albert", "megatron-bert", "mobilebert"])
 def test_query_key_and_value_projections_are_one_matrix_product(family: str) -> None:
-    """The gradient of the states is rounded once instead of once per layer, so it is no less exact.
+    """The gradient of the states is rounded once instead of once per layer, so it is as exact.
 
     MobileBERT computes values from other states than queries and keys.
     """

@@ -1,7 +1,7 @@
 """Tests that every registered hub model is planned, fetched and loaded from its repository layout.
 
-The repositories are those of benchmarks/hub.toml with small random networks. Everything runs in a
-separate process, because the hub's library reads its address on import.
+The repositories are copies of those in benchmarks/hub.toml with small random networks. Everything
+runs in a separate process, because the hub's library reads its address on import.
 """
 
 import json

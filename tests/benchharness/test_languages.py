@@ -111,9 +111,7 @@ def test_training_language_is_part_of_the_job_key_and_selects_the_rows():
         ("tiny", "panx", {"learning_rate": 1e-3}),
     ],
 )
-def test_xtreme_settings_are_those_of_the_xtreme_scripts_or_of_the_model_authors(
-    model, task, values
-):
+def test_xtreme_settings_are_from_the_xtreme_scripts_or_the_model_authors(model, task, values):
     found = resolve_recipe(find_model(model), f"xtreme/{task}", None, {}).settings
     assert {name: found[name].value for name in values} == values
     if model == "mmbert":

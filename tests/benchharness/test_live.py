@@ -264,7 +264,7 @@ def test_loading_of_a_restarted_job_does_not_count_as_training_time(resumed):
     state.report("4", training(1), now + 1.03)
     for step in range(2, 2 + resumed):
         state.report("4", training(step), now + 1.0 + step * 0.03)
-    now += 60.0  # the worker hangs, is killed and started anew
+    now += 60.0  # the worker hangs, is killed and is started again
     state.report("4", Progress(phase="loading"), now)
     assert state.seconds_left(now) == pytest.approx(24.0, rel=0.3), "as the four jobs that ended"
     assert state.seconds_left(now + 1.0) == pytest.approx(23.0, rel=0.3)

@@ -202,7 +202,7 @@ def test_losses_that_are_nan_are_not_logged():
     assert all("train/loss" not in values for _, values in curve_of(replace(result, curve=points)))
 
 
-def test_unknown_loggers_and_missing_packages_are_errors_of_one_sentence(monkeypatch, tmp_path):
+def test_unknown_loggers_and_missing_packages_are_reported_in_one_sentence(monkeypatch, tmp_path):
     with pytest.raises(BenchError, match=r"no logger is called 'tensorbord'\. Did you mean"):
         open_loggers(["tensorbord"], tmp_path)
     monkeypatch.setattr("benchharness.loggers.find_spec", lambda name: None)

@@ -75,7 +75,7 @@ def test_longer_of_two_texts_with_marked_spans_is_truncated():
     )
 
 
-def test_error_for_marked_spans_that_are_too_far_apart_is_one_sentence():
+def test_marked_spans_that_are_too_far_apart_are_reported_in_one_sentence():
     far = f"tower {'storm ' * 80} old"
     marks = (mark("a", far, "tower"), mark("a", far, "old"))
     with pytest.raises(DataError, match=r"marked words of example 7 span 8\d tokens"):

@@ -85,7 +85,7 @@ def test_two_very_long_texts_are_truncated_quickly(tiny: Encoder):
     assert time.process_time() - start < 10
 
 
-def test_more_examples_than_one_tokenizer_call_are_encoded_in_order(tiny: Encoder):
+def test_examples_of_several_tokenizer_calls_are_encoded_in_order(tiny: Encoder):
     words = ("the", "the the", "the the the")
     examples = [PairExample(id=str(i), text_a=words[i % 3]) for i in range(2500)]
     features = encode(examples, tiny.tokenizer, Limits(max_tokens=16))

@@ -217,7 +217,7 @@ def test_the_digest_of_a_plugin_package_includes_its_imported_modules(
     assert found[-1] == found[-2], "what it does not import is not its code"
 
 
-def test_digest_of_a_plugin_without_own_imports_is_that_of_its_file(
+def test_digest_of_a_plugin_without_own_imports_equals_the_digest_of_its_file(
     tmp_path: Path, monkeypatch, forget
 ):
     """Other modules and plugins do not change the digest, so stored keys remain valid."""
@@ -412,7 +412,7 @@ def installed(monkeypatch):
         ),
     ],
 )
-def test_an_invalid_plugin_is_an_error_of_one_sentence(
+def test_an_invalid_plugin_is_reported_in_one_sentence(
     tmp_path: Path, installed, text: str, sentence: str
 ):
     file = write(tmp_path, text)
@@ -529,7 +529,7 @@ def test_plugin_logger_that_raises_does_not_stop_the_run(bench, tmp_path: Path):
         ("LOGGERS = {'lines': dict}\n", ("--log", "line"), "Did you mean 'lines'?"),
     ],
 )
-def test_an_invalid_logger_is_an_error_of_one_sentence(
+def test_an_invalid_logger_is_reported_in_one_sentence(
     bench, tmp_path: Path, text: str, words: tuple[str, ...], sentence: str
 ):
     file = write(tmp_path, text)

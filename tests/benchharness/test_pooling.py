@@ -51,7 +51,7 @@ def test_pooling_is_defined_for_exactly_the_supported_and_checked_families():
         ("t5", {"classifier_dropout": 0.3}, 0.3, 0.3),
     ],
 )
-def test_classifier_dropout_rates_are_those_of_the_model_config(
+def test_classifier_dropout_rates_are_read_from_the_model_config(
     family: str, settings: dict[str, float], first: float, rate: float
 ):
     classifier = make_classifier(family, **settings)

@@ -12,7 +12,7 @@ from benchharness.driver.options import OPTIONS, in_python
 
 ROOT = Path(__file__).parents[2]
 OF_PAGES = {"cli", "fetch", "report", "verdict_text.py"}
-"""Messages that only commands, pages and verdicts contain, so they are no errors in Python."""
+"""Folders and files whose messages only commands, pages and verdicts contain, not Python errors."""
 
 EXAMPLES = {line.example for line in commands().values()}
 """Examples in the help, which are typed in a shell."""

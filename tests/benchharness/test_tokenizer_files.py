@@ -554,7 +554,9 @@ def test_casing_of_a_registered_model_is_used_if_no_file_states_it(
     assert ("the table of models states this" in tokenizer.source.case) is row
 
 
-def test_files_that_contradict_the_case_of_a_registered_model_are_reported(tmp_path: Path):
+def test_tokenizer_files_that_contradict_the_casing_of_a_registered_model_are_reported(
+    tmp_path: Path,
+):
     folder = write(tmp_path, wordpiece(), "BertTokenizer", do_lower_case=True)
     tokenizer = load_tokenizer(
         folder, make_config("bert"), checkpoint="SpanBERT/spanbert-base-cased"

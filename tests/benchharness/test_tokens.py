@@ -28,7 +28,7 @@ def test_encoded_rows_equal_those_of_the_tokenizer(kind: str):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_null_answer_position_is_that_of_the_classification_token(kind: str):
+def test_null_answer_is_at_the_position_of_the_classification_token(kind: str):
     tokenizer = make_tokenizer(kind)
     frame = Frame.of(tokenizer, 2)
     row, _ = frame.row(*tokenize_ids(["a tower", "stood"], tokenizer).values())

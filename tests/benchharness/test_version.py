@@ -1,4 +1,4 @@
-"""Tests of the version: that of a release, of a commit between releases, and of a package."""
+"""Tests of the version of a release, of a commit between two releases, and of a package."""
 
 import shutil
 import subprocess
@@ -74,7 +74,7 @@ def test_commit_after_a_release_candidate_has_a_version_of_the_next_candidate(
     assert found(package).startswith("2.0.0rc2.dev1+g")
 
 
-def test_tags_that_are_no_releases_do_not_change_the_version(package: Path) -> None:
+def test_tags_that_are_not_releases_do_not_change_the_version(package: Path) -> None:
     before = found(package)
     git(package, "tag", "vendored")
     git(package, "tag", "newest")

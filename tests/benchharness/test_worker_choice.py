@@ -38,7 +38,7 @@ def values_of(result: Result) -> list[float | None]:
         *(pytest.param(t, marks=pytest.mark.soak) for t in ("mrpc", "copa", "conll2003/ner")),
     ],
 )
-def test_dev_scores_with_best_checkpoint_are_those_of_the_best_evaluation(task: str):
+def test_dev_scores_with_best_checkpoint_are_from_the_best_evaluation(task: str):
     plain, best = job_of(task), job_of(task, best_checkpoint="true")
     assert best.curve == plain.curve, "the choice changes no step"
     values = values_of(best)

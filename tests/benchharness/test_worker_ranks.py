@@ -115,7 +115,7 @@ def test_each_process_of_a_job_inherits_the_lock_of_the_launcher(tmp_path):
 
 
 @pytest.mark.soak
-def test_failure_of_several_processes_is_that_of_the_first_one_to_fail(tmp_path):
+def test_failure_of_a_job_is_the_failure_of_its_first_process_to_fail(tmp_path):
     file = tmp_path / "result.json"
     status, _ = launch_fake("fails", file)
     failure = Failure.from_json(json.loads(file.read_text()))

@@ -54,7 +54,7 @@ def make_comparison():
     return Comparison.of(record["workloads"][0], record)
 
 
-def test_training_flops_are_those_of_the_matrix_products_of_a_step():
+def test_training_flops_count_the_matrix_products_of_a_step():
     """Count product by product: one layer of size 2 and inner size 3 on one row of 5 tokens."""
     model = {"num_hidden_layers": 1, "hidden_size": 2, "intermediate_size": 3}
     weights = 4 * (2 * 5 * 2 * 2) + 2 * (2 * 5 * 2 * 3)

@@ -1,4 +1,4 @@
-"""The pictures of the documentation: each is shown, and can be made anew by `make pictures`."""
+"""The pictures of the documentation: each is shown, and `make pictures` can create it again."""
 
 import re
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Tests of fault 18: the watchdog ends a worker that hangs, and its job is tried once more."""
+"""Tests of fault 18: the watchdog ends a worker that hangs, and its job is tried again."""
 
 from pathlib import Path
 

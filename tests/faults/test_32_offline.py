@@ -81,7 +81,7 @@ UNREACHABLE = {
 
 
 @pytest.mark.parametrize("name", in_part(UNREACHABLE, ["known model"]))
-def test_32_unreachable_hub_is_an_error_of_one_sentence_after_one_request(tmp_path, name):
+def test_32_unreachable_hub_is_reported_in_one_sentence_after_one_request(tmp_path, name):
     with silent_hub() as silent:
         ended, _ = bench(tmp_path, silent.endpoint, "run", *UNREACHABLE[name], "--db", "x.sqlite")
         assert silent.count_connections() == 1, "the libraries would try again for minutes"

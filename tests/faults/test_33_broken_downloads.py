@@ -97,7 +97,7 @@ def test_33_corrupted_data_file_is_an_error_and_is_fetched_again(tmp_path: Path)
 
 
 @pytest.mark.soak
-def test_33_each_download_that_the_hub_refuses_is_an_error_of_one_line(
+def test_33_each_download_that_the_hub_refuses_is_reported_in_one_line(
     tmp_path: Path, repositories: Path
 ) -> None:
     """Fetch one checkpoint per HTTP status, all in one process."""

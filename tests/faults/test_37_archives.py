@@ -51,7 +51,7 @@ def faults_of(folder: Path, content: bytes) -> list[str]:
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
-def test_37_zip_file_whose_path_points_outside_the_zip_is_reported(tmp_path: Path, name: str):
+def test_37_zip_member_whose_path_points_outside_the_zip_is_reported(tmp_path: Path, name: str):
     assert faults_of(tmp_path, zipped({**clean("glue"), name: b"index\tprediction\n"}))
 
 

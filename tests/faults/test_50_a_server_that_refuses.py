@@ -136,10 +136,10 @@ def test_50_results_are_kept_if_the_store_raises_any_exception(
     ],
 )
 @pytest.mark.parametrize("command", ["leaderboard", "run"])
-def test_50_malformed_database_url_is_an_error_of_one_sentence(
+def test_50_malformed_database_url_is_reported_in_one_sentence(
     bench: Any, url: str, words: str, command: str
 ) -> None:
-    if words == "could not be used":  # in this case, the message is that of the driver
+    if words == "could not be used":  # in this case, the driver wrote the message
         pytest.importorskip("psycopg", reason="psycopg is not installed")
     call = RUN if command == "run" else (command,)
     is_refused(bench(*call, "--db", url), words)

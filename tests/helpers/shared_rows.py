@@ -1,4 +1,4 @@
-"""Invented runs on the mini data, whose scores follow from their predictions; their archives."""
+"""Invented runs on the mini data, with scores that their predictions have, and their archives."""
 
 import copy
 import gzip

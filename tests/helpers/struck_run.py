@@ -94,7 +94,7 @@ def compute(result_file: Path, options: dict[str, Any]) -> int:
     """Run the worker's `main` and write notes."""
     key, folder = result_file.stem, Path(os.environ[FOLDER])
     file = (folder / key).open("a", encoding="utf-8")
-    HELD.append(file)  # keeps the file open, and thereby locked, until the process ends
+    HELD.append(file)  # keeps the file open and locked until the process ends
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

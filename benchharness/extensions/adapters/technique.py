@@ -47,7 +47,7 @@ def add_adapters(network: Any, rank: int) -> Mapping[str, str]:
     scaling: alpha / r is 1, as for RoBERTa-base in appendix D of LoRA's paper.
 
     Args:
-        network: The encoder.
+        network: Encoder to change.
         rank: Rank of the adapters (r in the paper).
 
     Returns:

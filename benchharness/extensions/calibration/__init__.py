@@ -1,4 +1,4 @@
-"""Calibration of stored runs: how far the probabilities of predictions can be trusted."""
+"""Measure the calibration of stored runs: how far their probabilities can be trusted."""
 
 from benchharness.extension import READ, Command, Extension
 

@@ -1,8 +1,9 @@
-"""Calibration of stored systems: each measure with its interval over rows and seeds.
+"""Compute measures of the calibration of stored systems, with intervals over rows and seeds.
 
-A measure is the mean over seeds. Its interval is computed as for scores on leaderboards and in
-`bench compare`: each measure is a number per unit (a row, or a group of rows that are scored
-together) and seed, of which `benchharness.leaderboard.comparing.noise` estimates the variance.
+The value of a measure is its mean over seeds. Its interval is computed in the same way as the
+intervals of scores on leaderboards and in `bench compare`: the measure is expressed as a number per
+seed and unit (a row, or a group of rows that are scored together), and
+`benchharness.leaderboard.comparing.noise` estimates the variance of these numbers.
 """
 
 import math
@@ -39,7 +40,7 @@ from benchharness.tasks.suites import find_task, split_title
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """Options of the measurement.
+    """Options for the calibration of a system.
 
     Attributes:
         split: "dev" or "test".
@@ -58,12 +59,12 @@ DEFAULT = Wanted()
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """Value of a measure, as the mean over seeds.
+    """Value of a measure with its interval.
 
     Attributes:
-        value: The value.
-        interval: 95 % confidence interval over rows and seeds; None if it is unknown, or if the
-            measure has none.
+        value: Mean over seeds.
+        interval: 95 % confidence interval over rows and seeds; None if it has no width, or if no
+            interval is computed for the measure.
     """
 
     value: float
@@ -75,8 +76,8 @@ class Bin:
     """Bin of the reliability diagram: items with similar confidences, of all seeds together.
 
     Attributes:
-        confidence: Mean confidence.
-        accuracy: Share of right items.
+        confidence: Mean confidence of the items.
+        accuracy: Share of the items whose answer is right.
         interval: 95 % confidence interval of the accuracy over rows.
         share: Share of all items that are in the bin.
     """
@@ -92,10 +93,10 @@ class Covered:
     """Point of the risk-coverage curve.
 
     Attributes:
-        coverage: Share of the rows that are answered: those with the highest confidence.
-        accuracy: Share of right answers among them, as the mean over seeds.
+        coverage: Share of the rows that are answered: the rows with the highest confidence.
+        accuracy: Share of right answers among the answered rows; mean over seeds.
         interval: 95 % confidence interval of the accuracy over rows and seeds.
-        confidence: Lowest confidence among them, as the median over seeds.
+        confidence: Lowest confidence among the answered rows; median over seeds.
     """
 
     coverage: float
@@ -106,13 +107,14 @@ class Covered:
 
 @dataclass(frozen=True, kw_only=True)
 class Reached:
-    """Share of the rows that can be answered with a wanted accuracy.
+    """Share of the rows that can be answered with a given accuracy.
 
     Attributes:
-        accuracy: The wanted accuracy.
-        coverage: Largest share of the rows, with the highest confidences, that has this accuracy; 0
-            if there is none.
-        confidence: Lowest confidence among them, as the median over seeds; None if there are none.
+        accuracy: Required accuracy.
+        coverage: Largest share of the rows, beginning with the most confident row, that has this
+            accuracy; 0 if no share has it.
+        confidence: Lowest confidence among these rows, as the median over seeds; None if there are
+            no such rows.
     """
 
     accuracy: float
@@ -128,14 +130,14 @@ class Calibration:
         task: Name of the task.
         split: Name of the split.
         flags: Warnings about the runs.
-        reason: Reason why there are no measures; else empty.
+        reason: Reason why there are no measures; empty if there are measures.
         rows: Number of rows.
-        seeds: Number of runs.
+        seeds: Number of runs, one per seed.
         items: Number of judged answers or decisions per run (see the module `judged`).
-        measures: Measures by name; `NAMES` describes them.
+        measures: Measures, keyed by the names in `NAMES`; empty if there is a reason.
         bins: Reliability diagram, from low to high confidence.
         curve: Risk-coverage curve, from low to high coverage.
-        reached: Coverage at the wanted accuracy; None if there are no measures.
+        reached: Coverage at the required accuracy; None if there are no measures.
     """
 
     task: str
@@ -172,7 +174,7 @@ NAMES = {
 """Descriptions of the measures, keyed by their names."""
 
 IN_PERCENT = frozenset(NAMES) - {"nll", "brier", "balanced_brier"}
-"""Names of the measures that tables show times 100."""
+"""Names of the measures that tables show multiplied by 100."""
 
 
 def calibrations_of(store: Store, rows: Rows, wanted: Wanted) -> Iterator[Calibration]:
@@ -180,11 +182,11 @@ def calibrations_of(store: Store, rows: Rows, wanted: Wanted) -> Iterator[Calibr
 
     Args:
         store: Store that contains the runs.
-        rows: The entry, and the tasks.
-        wanted: Options of the measurement.
+        rows: Leaderboard entry and tasks.
+        wanted: Options for the calibration.
 
     Raises:
-        BenchError: The wanted accuracy is not above 0 and at most 1.
+        BenchError: `wanted.accuracy` is not above 0 and at most 1.
     """
     if not 0 < wanted.accuracy <= 1:
         raise BenchError(
@@ -201,12 +203,12 @@ def cell_calibrations(
 ) -> Iterator[Calibration]:
     """Yield the calibration of the runs in a leaderboard's cell, for each split of the task.
 
-    If it cannot be computed, the field `reason` of the result explains why.
+    If the calibration cannot be computed, the field `reason` of the result explains why.
 
     Args:
         stored: Reader of the stored predictions and their examples.
         cell: Cell with the runs.
-        wanted: Options of the measurement.
+        wanted: Options for the calibration.
     """
     results = [stored.result(run.key) for run in cell.runs]
     jobs, task = [result.job for result in results], find_task(cell.task)
@@ -229,9 +231,9 @@ def calibrate(judged: Judged, plain: Calibration, wanted: Wanted = DEFAULT) -> C
     """Compute all measures of a system's predictions for a split.
 
     Args:
-        judged: The predictions as numbers.
-        plain: Result without measures.
-        wanted: Options of the measurement.
+        judged: Predictions of all seeds, as numbers.
+        plain: Result to complete: it has the task, the split and the flags, but no measures.
+        wanted: Options for the calibration.
     """
     orders = [of.ranked(run.row_confidence, run.row_right) for run in judged.runs]
     curve = tuple(_curve(judged, orders, wanted.coverages))
@@ -254,18 +256,18 @@ def _measured(sample: Sample, low: float, high: float = math.inf) -> Measured:
     """Return the mean of a sample with its interval, within the possible values of the measure."""
     value = float(sample.table.mean())
     interval = noise_of(sample).estimate(value).interval(LEVEL)
-    # The value itself may be beyond the bounds by a rounding error.
+    # Due to rounding, the value may be slightly outside of the bounds.
     bounds = Interval(low=min(low, value), high=max(high, value))
     return Measured(value=value, interval=interval.within(bounds) if interval.has_width else None)
 
 
 def _summed(values: Sequence[Array], places: Places, size: int) -> Array:
-    """Return the sums of each run's values by place, `[size, runs]`."""
+    """Return the sums of each run's values per place (an index below `size`), `[size, runs]`."""
     return np.stack([np.bincount(places, each, size) for each in values], axis=1)
 
 
 def _mean_sample(judged: Judged, values: Sequence[Array]) -> Sample:
-    """Return the sample of a mean over items; `values` has the numbers of each run."""
+    """Return the sample of a mean over items; `values` has one number per item for each run."""
     sums = _summed(values, judged.unit, judged.units)
     counts = _summed([np.ones(len(judged.unit))] * len(values), judged.unit, judged.units)
     parts = np.stack([sums, counts], axis=-1)  # (units, runs, 2)
@@ -273,7 +275,7 @@ def _mean_sample(judged: Judged, values: Sequence[Array]) -> Sample:
 
 
 def _balanced_sample(judged: Judged, groups: Places, values: Sequence[Array]) -> Sample:
-    """Return the sample of a mean over the means of groups of items."""
+    """Return the sample of a balanced mean: the mean over groups of the mean over their items."""
     _, group = np.unique(groups, return_inverse=True)
     count = int(group.max()) + 1
     place, size = judged.unit * count + group, judged.units * count
@@ -298,7 +300,7 @@ def _error_sample(judged: Judged) -> Sample:
         bins = of.equal_mass(run.confidence)
         found = (run.confidence, run.right, bins, judged.unit, judged.units)
         parts.append(of.squared_error_parts(*found))
-    # Runs have different numbers of bins if confidences are equal: the others are empty.
+    # Runs with equal confidences have fewer bins, so append empty bins to them.
     width = max(part.shape[1] for part in parts)
     padded = [np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in parts]
     score = partial(of.squared_error, units=judged.units)
@@ -306,7 +308,7 @@ def _error_sample(judged: Judged) -> Sample:
 
 
 def _measures(judged: Judged, orders: Sequence[Ranked]) -> dict[str, Measured]:
-    """Return the measures in the order of `NAMES`."""
+    """Return the measures, keyed by name, in the order of `NAMES`."""
     runs, mean = judged.runs, partial(_mean_sample, judged)
     briers = [run.brier for run in runs]
     found = {
@@ -347,7 +349,10 @@ def _area_sample(judged: Judged, orders: Sequence[Ranked]) -> Sample:
 
 
 def _table(judged: Judged, found: Sequence[tuple[float, Array]]) -> Array:
-    """Return numbers per unit and run, `[units, runs]`, from values and the rows' influences."""
+    """Return numbers per unit and run, `[units, runs]`, for `sample_of_table`.
+
+    `found` has, for each run, the value of a measure and the influence of each row on it.
+    """
     columns = [of.per_unit(*pair, judged.row_unit, judged.units) for pair in found]
     return np.stack(columns, axis=1)
 
@@ -362,7 +367,7 @@ def _curve(judged: Judged, orders: Sequence[Ranked], count: int) -> Iterator[Cov
         if coverage * rows < 1 - 1e-9:
             continue
         table = _table(judged, [of.accuracy_at(order, coverage) for order in orders])
-        # Answers that are all right may be wrong on other rows, as in `sample_of`.
+        # If all answers are right, the accuracy on other rows may still be lower (see `sample_of`).
         reach = unseen_share(math.ceil(coverage * rows - 1e-9), level=LEVEL)
         least = (reach / student_t(judged.units - 1, (1 + LEVEL) / 2)) ** 2
         sample = replace(sample_of_table(table), least=least)
@@ -377,11 +382,11 @@ def _curve(judged: Judged, orders: Sequence[Ranked], count: int) -> Iterator[Cov
 
 
 def _reached(orders: Sequence[Ranked], curve: Sequence[Covered], wanted: float) -> Reached:
-    """Return the largest coverage with the wanted accuracy.
+    """Return the largest coverage with the required accuracy `wanted`.
 
-    The interval is that of all coverages whose accuracy may be the wanted one: it begins at the
-    largest coverage whose accuracy is certainly higher, and ends at the largest whose accuracy is
-    not certainly lower.
+    The interval of the coverage begins at the largest coverage whose interval of the accuracy is
+    completely above the required accuracy, and ends at the largest coverage whose interval is not
+    completely below it.
     """
     mean = np.mean([of.accuracies(order) for order in orders], axis=0)
     enough = np.flatnonzero(mean >= wanted - 1e-12)
@@ -403,7 +408,7 @@ def _largest(curve: Sequence[Covered], fits: Callable[[Covered], bool]) -> float
 
 
 def _bins(judged: Judged) -> Iterator[Bin]:
-    """Yield the bins of the items of all runs together."""
+    """Yield the bins of the reliability diagram, for the items of all runs together."""
     confidence = np.concatenate([run.confidence for run in judged.runs])
     right = np.concatenate([run.right for run in judged.runs])
     unit = np.tile(judged.unit, len(judged.runs))
@@ -419,7 +424,7 @@ def _bins(judged: Judged) -> Iterator[Bin]:
 
 
 def _share_interval(right: Array, unit: Places) -> Interval:
-    """Return the interval of a share of right items, for another sample of units."""
+    """Return the 95 % confidence interval over units for the share of right items."""
     _, place = np.unique(unit, return_inverse=True)
     units, share = int(place.max()) + 1, float(right.mean())
     if units < 2:

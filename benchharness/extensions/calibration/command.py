@@ -39,8 +39,8 @@ def calibration(
     split: Split = "dev",
     accuracy: float = option(
         DEFAULT.accuracy,
-        "Also show how many rows can be answered with this accuracy, if the others are left to a "
-        "person.",
+        "Also show the share of rows that can be answered with this accuracy if the model leaves "
+        "all other rows to a person.",
         metavar="SHARE",
     ),
 ) -> None:
@@ -112,8 +112,8 @@ def _legend(found: Sequence[Calibration]) -> Iterator[str]:
         "better for these two, for the errors and for AURC."
     )
     yield (
-        "ECE is never 0: the line below it is what a calibrated model with the same confidences "
-        "would have on as many rows. The calibration error without bias is 0 for such a model."
+        "ECE is never 0: the line below it is the expected ECE of a calibrated model with the same "
+        "confidences. The calibration error without bias of a calibrated model is 0 on average."
     )
     if any(each.reached is not None and each.reached.confidence is not None for each in found):
         yield (
@@ -123,7 +123,7 @@ def _legend(found: Sequence[Calibration]) -> Iterator[str]:
 
 
 def to_json(found: Calibration) -> dict[str, Any]:
-    """Return a calibration as JSON data; without measures, only the flags and the reason."""
+    """Return a calibration as JSON data; only the flags and the reason without measures."""
     if found.reason:
         return {"flags": list(found.flags), "reason": found.reason}
     return {

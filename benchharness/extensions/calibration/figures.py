@@ -1,4 +1,4 @@
-"""Plots of the report: reliability diagrams and risk-coverage curves of the best models."""
+"""Draw reliability diagrams and risk-coverage curves of the best models for the report."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -27,18 +27,24 @@ Known = Mapping[str, Sequence[Calibration]]
 
 
 def _draw(store: Store, board: Board, examples: bool) -> Draw:
-    """Read the predictions of the best models of each task, and return a function that draws."""
+    """Return a function that draws the figures; `examples` is False to draw none.
+
+    The calibration of the best models of each task is computed now, from their predictions.
+    """
     known = _known(store, board) if examples else {}
     return lambda named, _board: calibration_figures(named, known)
 
 
 CALIBRATION = Plot("Calibration", _draw)
-"""Reliability diagrams and risk-coverage curves of each task whose predictions have probabilities.
-"""
+"""Plot section with a reliability diagram and a risk-coverage curve of each split whose predictions
+have probabilities."""
 
 
 def _known(store: Store, board: Board) -> Mapping[str, Known]:
-    """Return what can be measured of the best models, keyed by the key of their first run."""
+    """Return the calibration of the best models, keyed by the key of the model's first run.
+
+    Splits whose calibration cannot be computed are left out.
+    """
     stored = StoredPredictions(store, paths=board.paths)
     found: dict[str, dict[str, Sequence[Calibration]]] = {}
     for task in board.tasks:
@@ -57,7 +63,7 @@ def calibration_figures(
     """Draw a reliability diagram and a risk-coverage curve per split.
 
     Args:
-        named: Entries of the leaderboard with the ids of their marks.
+        named: Leaderboard entries, with the ids that their marks have in the plots.
         known: Calibration of entries, keyed by the key of the entry's first run, then by task.
     """
     found: dict[str, list[tuple[chart.NamedEntry, Calibration]]] = {}
@@ -75,7 +81,7 @@ Drawn = Sequence[tuple[chart.NamedEntry, Calibration]]
 """Entries with their calibration on one split."""
 
 _Values = tuple[float, float, Interval, str]
-"""Position of a point on both axes, the ends of its vertical line, and the last cell of its row."""
+"""Tuple for a point: x and y from 0 to 1, interval of y, and the last cell of its table row."""
 
 
 def _reliability(title: str, some: Drawn) -> chart.Figure:
@@ -109,8 +115,9 @@ def _risk(title: str, some: Drawn) -> chart.Figure:
         "error rate",
         title=f"{title}: risk and coverage",
         description=f"Error rate by coverage on {title}. The table below contains all points.",
-        note="The coverage is the share of rows that are answered, those with the highest "
-        "confidence; the error rate is that of these answers. Points are means over seeds. "
+        note="The coverage is the share of rows that are answered: the rows with the highest "
+        "confidence. The error rate is the share of wrong answers among them. Points are means "
+        "over seeds. "
         "Vertical lines are 95 % intervals over rows and seeds. The lowest confidence in the table "
         "is the threshold below which the other rows are left to a person.",
         table=_table(lines, columns),
@@ -131,7 +138,14 @@ def _of_curve(one: Calibration) -> Iterator[_Values]:
 def _line(
     each: chart.NamedEntry, one: Calibration, names: tuple[str, str], values: Iterator[_Values]
 ) -> Line:
-    """Return the line of an entry; `names` are those of the values on both axes."""
+    """Return the line of an entry in a plot.
+
+    Args:
+        each: Leaderboard entry.
+        one: Calibration of the entry on the split of the plot.
+        names: Names of the values on the x-axis and the y-axis.
+        values: Points of the line.
+    """
     href, points = each.href(each.entry.cells[one.task]), []
     for x, y, ends, last in values:
         score, between = marked(shown(y), one.flags), f"{shown(ends.low)} to {shown(ends.high)}"
@@ -160,7 +174,7 @@ def _table(lines: Sequence[Line], columns: tuple[str, ...]) -> chart.Table:
 
 
 def _summary(each: chart.NamedEntry, one: Calibration) -> str:
-    """Return a sentence with the measures of an entry."""
+    """Return a sentence with the most important measures of an entry."""
     found = {name: measure.value for name, measure in one.measures.items()}
     covered = ""
     if one.reached is not None:

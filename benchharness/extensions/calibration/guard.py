@@ -1,4 +1,4 @@
-"""Guards of `bench check`: the calibration error and the coverage of a run."""
+"""Define the guards `calibration` and `coverage` of `bench check`."""
 
 from benchharness.errors import BenchError
 from benchharness.extensions.calibration import measures as of
@@ -10,7 +10,7 @@ from benchharness.leaderboard.job import Job
 def calibration(predicted: PredictedSplit, job: Job, argument: str) -> float:
     """Return 1 minus the expected calibration error (ECE, bins of equal mass) of a run.
 
-    The bias of the ECE is the same for all runs on the same rows, so that they can be compared.
+    The ECE is biased, but about equally for all runs on the same rows, so they can be compared.
 
     Args:
         predicted: Examples of the split, and the predictions of the run.
@@ -27,12 +27,14 @@ def calibration(predicted: PredictedSplit, job: Job, argument: str) -> float:
 
 
 def coverage(predicted: PredictedSplit, job: Job, argument: str) -> float:
-    """Return the share of rows that a run can answer with an accuracy.
+    """Return the largest share of rows that a run can answer with a required accuracy.
+
+    The rows are answered in the order of their confidence.
 
     Args:
         predicted: Examples of the split, and the predictions of the run.
         job: Job of the run.
-        argument: The accuracy, above 0 and at most 1; empty for 0.95.
+        argument: Required accuracy, above 0 and at most 1; empty for 0.95.
 
     Raises:
         BenchError: The argument is out of range, or the predictions have no probabilities.
@@ -43,8 +45,8 @@ def coverage(predicted: PredictedSplit, job: Job, argument: str) -> float:
         wanted = 0.0
     if not 0 < wanted <= 1:
         raise BenchError(
-            f"--guard coverage={argument} must be above 0 and at most 1: use coverage=0.95 for the "
-            "rows that can be answered with 95 % accuracy."
+            f"--guard coverage={argument} must be an accuracy above 0 and at most 1: for example, "
+            "coverage=0.95 is the share of rows that can be answered with 95 % accuracy."
         )
     (run,) = judge(predicted, [job]).runs
     mean = of.accuracies(of.ranked(run.row_confidence, run.row_right))

@@ -1,4 +1,4 @@
-"""Hyperparameter that asks for calibrated probabilities."""
+"""Hyperparameter that turns on calibrated probabilities."""
 
 from dataclasses import dataclass
 
@@ -9,11 +9,12 @@ NONE, TEMPERATURE = "none", "temperature"
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrateOptions:
-    """Options for probabilities that can be trusted.
+    """Hyperparameters for calibrated probabilities.
 
     Attributes:
-        calibrate: "temperature" to divide the logits of the trained model by a number, which is
-            fitted on a tenth of train that is not trained on; "none" to leave them unchanged.
+        calibrate: "temperature" to divide the logits of the trained model by a temperature, which
+            is fitted on a tenth of train that is excluded from training; "none" to leave them
+            unchanged.
     """
 
     calibrate: str = hyperparameter(

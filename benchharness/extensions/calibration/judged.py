@@ -1,10 +1,10 @@
-"""Stored predictions as numbers: probabilities, confidences, and which answers are right.
+"""Convert stored predictions to numbers: probabilities, confidences, and right answers.
 
-What is judged depends on the kind of task:
+The items that are judged depend on the kind of task:
 
-* classes and options: the answer to each row, by the probabilities of all classes or options
-* several labels: each label of each row is a decision of its own
-* answers in a passage, if there may be none: the decision whether there is an answer
+* classes and options: the answer to each row, with the probabilities of all classes or options
+* several labels: the decision on each label of each row
+* answers in a passage, if some questions have none: the decision whether there is an answer
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,19 +22,22 @@ from benchharness.tasks.answers.base import AnswerType
 from benchharness.tasks.suites import split_title
 
 ROUNDING = 1e-3
-"""Largest distance from 1 of the sum of a row's probabilities, which files may have rounded."""
+"""Largest accepted difference between 1 and the sum of a row's probabilities, which may have been
+rounded in a file."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Run:
-    """Predictions of one run as numbers. An item is what is judged: an answer, or a decision.
+    """Predictions of one run for a split, as arrays `[items]` or `[rows]`.
+
+    An item is an answer or a decision that is judged (see the module's docstring).
 
     Attributes:
-        chance: Probability of the gold answer of each item.
-        brier: Brier score of each item.
-        confidence: Probability that the model gives to its answer of each item.
+        chance: Probability of each item's gold answer.
+        brier: Brier score of each item, from 0 to 2.
+        confidence: Probability that the model gives to its own answer, for each item.
         right: 1 for each item whose answer is right, else 0.
-        row_confidence: Confidence of each row, as `bench predict --min-confidence` compares it.
+        row_confidence: Confidence of each row, as in `bench predict --min-confidence`.
         row_right: 1 for each row whose answer is completely right, else 0.
     """
 
@@ -52,11 +55,11 @@ class Judged:
 
     Attributes:
         units: Number of units: rows, or groups of rows that are scored together.
-        unit: Index of the unit of each item.
-        row_unit: Index of the unit of each row.
-        group: Gold class of each item, over which balanced scores are averaged; None if an item has
-            no class, but a position among options.
-        runs: Numbers of each run.
+        unit: Index of the unit of each item, `[items]`.
+        row_unit: Index of the unit of each row, `[rows]`.
+        group: Gold class of each item, `[items]`, over which balanced scores are averaged; None for
+            multiple choice, where items have no class.
+        runs: Predictions of each run.
     """
 
     units: int
@@ -74,9 +77,9 @@ def judge(predicted: PredictedSplit, jobs: Sequence[Job]) -> Judged:
         jobs: Jobs of the runs, in the same order.
 
     Raises:
-        BenchError: The predictions have no probabilities, there are fewer than two rows or units,
-            or all rows have the same gold answer.
-        DataError: The probabilities of a row do not sum to 1.
+        BenchError: The predictions have no probabilities, there are fewer than two units, or all
+            rows have the same gold answer.
+        DataError: The probabilities of a row are not from 0 to 1, or do not sum to 1.
     """
     task, examples = predicted.task, predicted.examples
     kind, where = answer_type(task), split_title(task.name, predicted.split)
@@ -134,7 +137,7 @@ def _check(sums: Array, least: Array, most: Array, ids: Sequence[str], job: Job)
 
 
 def _rows(kind: AnswerType, predictions: Sequence[Any], examples: Sequence[Any]) -> dict[str, Any]:
-    """Return the confidence of each row, and whether its answer is right."""
+    """Return the arguments `row_confidence` and `row_right` of `Run`."""
     pairs = zip(predictions, examples, strict=True)
     return {
         "row_confidence": np.array([kind.confidence(p) for p in predictions], dtype=np.float64),
@@ -169,7 +172,7 @@ def _gold_classes(kind: AnswerType, examples: Sequence[Any]) -> Places:
 def _choices(
     kind: AnswerType, predictions: Sequence[Any], examples: Sequence[Any], job: Job
 ) -> Run:
-    """Return the numbers of options; several right options (ReCoRD) count as one class."""
+    """Convert predictions of options; several right options (ReCoRD) count as one class."""
     if any(len(p.scores) != len(e.options) for p, e in zip(predictions, examples, strict=True)):
         raise BenchError(_unknown(job, kind.task.title))
     every = [np.array(p.scores, dtype=np.float64) for p in predictions]  # (options,) per row
@@ -189,7 +192,7 @@ def _choices(
 
 
 def _of_options(chances: Array, gold: Sequence[int]) -> tuple[float, float]:
-    """Return the probability of the right options together, and the Brier score."""
+    """Return the sum of the right options' probabilities, and the Brier score of a row."""
     is_gold = np.zeros(len(chances), dtype=bool)
     is_gold[list(gold)] = True
     chance = float(chances[is_gold].sum())
@@ -211,17 +214,17 @@ def _labels(kind: AnswerType, predictions: Sequence[Any], examples: Sequence[Any
 
 
 def _has_labels(kind: AnswerType, found: Sequence[Any]) -> Any:
-    """Return which labels each example or prediction has, as booleans `[rows, labels]`."""
+    """Return booleans `[rows, labels]`: True for each label of an example or a prediction."""
     return np.array([[label in each.label for label in kind.task.labels] for each in found])
 
 
 def _answerable(
     kind: AnswerType, predictions: Sequence[Any], examples: Sequence[Any], job: Job
 ) -> Run:
-    """Return the numbers of the decisions whether a question has an answer."""
+    """Convert the decisions whether questions have an answer."""
     if job.kind not in ("model", "ensemble"):
         raise BenchError(
-            f"the no-answer scores of run {job.key[:12]} of {job.model} are no differences of "
+            f"the no-answer scores of run {job.key[:12]} of {job.model} are not differences of "
             "logits: only runs of models that were trained here have probabilities of no answer."
         )
     rows = _rows(kind, predictions, examples)
@@ -250,7 +253,7 @@ _READERS: Mapping[str, Read] = {
 
 
 def _label_groups(kind: AnswerType, examples: Sequence[Any]) -> Places:
-    """Return a number per row and label, which is odd if the row has the label."""
+    """Return the group of each row and label: 2n for rows without label n, 2n + 1 with it."""
     gold = _has_labels(kind, examples)
     groups: Places = (2 * np.arange(gold.shape[1]) + gold).ravel()
     return groups

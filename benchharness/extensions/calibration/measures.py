@@ -1,7 +1,7 @@
-"""Measures of calibration, computed from confidences and from which answers are right.
+"""Compute measures of calibration from the confidences of answers and from their correctness.
 
 The confidence of an answer is the probability that the model gives to it. All functions are pure,
-and none depends on the order of the rows: answers with equal confidences are always treated alike.
+and no result depends on the order of the rows: answers with equal confidences are treated equally.
 """
 
 import math
@@ -18,8 +18,8 @@ Places = npt.NDArray[np.intp]
 # Scores of single answers.
 
 LEAST_CHANCE = float(np.finfo(np.float64).eps)
-"""Smallest probability whose logarithm is taken, as in scikit-learn's `log_loss`: a gold answer
-with probability 0 has a negative log likelihood of 36."""
+"""Smallest probability in logarithms, as in scikit-learn's `log_loss`: the negative log likelihood
+of a gold answer with probability 0 is 36."""
 
 
 def log_losses(chances: Array) -> Array:
@@ -41,7 +41,7 @@ def brier_scores(chances: Array, gold: Places) -> Array:
 
     Args:
         chances: Probabilities, `[rows, classes]`.
-        gold: Index of the gold class of each row.
+        gold: Index of the gold class of each row, `[rows]`.
     """
     errors = chances.copy()
     errors[np.arange(len(gold)), gold] -= 1
@@ -59,10 +59,10 @@ LEAST_IN_BIN = 10
 
 
 def equal_mass(confidence: Array, count: int = 0) -> Places:
-    """Return the bin of each answer, for bins that contain equally many answers.
+    """Return the index of each answer's bin, for bins that contain equally many answers.
 
-    Bins are numbered from 0, in the order of the confidence. Answers with equal confidences are in
-    one bin, so bins may differ in size, and may be fewer than `count`.
+    Indices are from 0, in ascending order of the confidence. Answers with equal confidences are in
+    one bin, so bins may differ in size, and there may be fewer bins than `count`.
 
     Args:
         confidence: Confidence of each answer.
@@ -77,9 +77,14 @@ def equal_mass(confidence: Array, count: int = 0) -> Places:
 
 
 def equal_width(confidence: Array, count: int = BINS) -> Places:
-    """Return the bin of each answer, for bins of equal width from 0 to 1; some may be empty.
+    """Return the index of each answer's bin, for bins of equal width from 0 to 1.
 
-    A confidence at the border of two bins belongs to the upper one, and 1 to the last bin.
+    Some bins may be empty. A confidence on the border of two bins belongs to the upper bin, and 1
+    to the last bin.
+
+    Args:
+        confidence: Confidence of each answer.
+        count: Number of bins.
     """
     bins = np.searchsorted(np.linspace(0, 1, count + 1), confidence, side="right") - 1
     found: Places = np.minimum(bins, count - 1)
@@ -87,26 +92,31 @@ def equal_width(confidence: Array, count: int = BINS) -> Places:
 
 
 def calibration_error(confidence: Array, right: Array, bins: Places) -> float:
-    """Return the expected calibration error (ECE): the mean distance of confidence and accuracy.
+    """Return the expected calibration error (ECE), from 0 to 1.
 
-    It is the mean over bins, weighted by their sizes, of the distance between the mean confidence
-    and the accuracy (Naeini et al., AAAI 2015). It is too high, because the accuracy of a bin is
-    noisy and every distance counts: see `error_if_calibrated`.
+    It is the mean over bins, weighted by their sizes, of the absolute difference between mean
+    confidence and accuracy (Naeini et al., AAAI 2015). It is biased upwards, because the accuracy
+    of a bin is noisy and all differences count as positive: see `error_if_calibrated`.
 
     Args:
         confidence: Confidence of each answer.
-        right: 1 for each right answer, 0 for each wrong one.
-        bins: Bin of each answer.
+        right: 1 for each right answer, 0 for each wrong answer.
+        bins: Index of each answer's bin.
     """
     return float(np.abs(np.bincount(bins, right - confidence)).sum() / len(right))
 
 
 def error_if_calibrated(confidence: Array, bins: Places) -> float:
-    """Return the ECE to be expected if every confidence were the true probability.
+    """Return the expected ECE of a calibrated model with these confidences.
 
-    It is the bias of the ECE of a calibrated model. The accuracy of a bin is treated as normally
-    distributed; it is the closed form of the resampling by Bröcker and Smith (Increasing the
-    Reliability of Reliability Diagrams, Weather and Forecasting, 2007).
+    A model is calibrated if the probability that an answer is right equals its confidence. Its true
+    calibration error is 0, so the result is the bias of the ECE. The accuracy of a bin is treated
+    as normally distributed. This is the closed form of the resampling by Bröcker and Smith
+    (Increasing the Reliability of Reliability Diagrams, Weather and Forecasting, 2007).
+
+    Args:
+        confidence: Confidence of each answer.
+        bins: Index of each answer's bin.
     """
     deviations = np.sqrt(np.bincount(bins, confidence * (1 - confidence)))
     # The mean absolute value of a normal variable is sqrt(2 / pi) times its standard deviation.
@@ -115,13 +125,13 @@ def error_if_calibrated(confidence: Array, bins: Places) -> float:
 
 # The squared calibration error without bias.
 #
-# The square of a bin's mean difference is too large by the variance of this mean, which the mean
-# over all pairs of two different units leaves out (a U-statistic). Kumar et al. (Verified
+# The square of a bin's mean difference is too large by the variance of this mean. The mean over all
+# pairs of two different units (a U-statistic) does not have this bias. Kumar et al. (Verified
 # Uncertainty Calibration, NeurIPS 2019) and Bröcker (Estimating reliability and resolution of
 # probability forecasts, Climate Dynamics, 2012) subtract an estimate of the same variance. The ECE
-# itself cannot be corrected as well, because the absolute value has a corner at 0: twice the ECE
-# minus its mean over resamples keeps 59 % of the bias for a calibrated model. (Roelofs et al.,
-# Mitigating Bias in Calibration Error Estimation, AISTATS 2022, measure such biases.)
+# itself cannot be corrected as well as this, because the absolute value has a corner at 0: twice
+# the ECE minus its mean over resamples keeps 59 % of the bias for a calibrated model. (Roelofs et
+# al., Mitigating Bias in Calibration Error Estimation, AISTATS 2022, measure biases of this kind.)
 
 _PARTS = 4
 
@@ -135,8 +145,8 @@ def squared_error_parts(
 
     Args:
         confidence: Confidence of each answer.
-        right: 1 for each right answer, 0 for each wrong one.
-        bins: Bin of each answer.
+        right: 1 for each right answer, 0 for each wrong answer.
+        bins: Index of each answer's bin.
         unit: Index of the unit of each answer.
         units: Number of units.
     """
@@ -149,7 +159,9 @@ def squared_error_parts(
 
 
 def squared_error(means: Array, units: int) -> Array:
-    """Return the mean squared calibration error, without bias; it may be below 0 by chance.
+    """Return the mean squared calibration error without bias, `[...]`.
+
+    It may be negative by chance.
 
     Args:
         means: Means over units of the numbers from `squared_error_parts`, `[..., 4 * bins]`.
@@ -162,22 +174,20 @@ def squared_error(means: Array, units: int) -> Array:
     return mean
 
 
-# Answering only the rows with the highest confidence.
+# Selective prediction: only the rows with the highest confidence are answered.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Ranked:
-    """Rows in the order of their confidence, the highest first.
-
-    All arrays have one number per row.
+    """Rows sorted by confidence, the most confident first; all arrays are `[rows]`.
 
     Attributes:
-        order: Index of each row before they were ordered.
-        confidence: Confidence.
-        first: Number of rows with a higher confidence.
-        after: Number of rows with the same or a higher confidence.
-        right: 1 if the answer is right, else 0.
-        shared: Mean of `right` over all rows with the same confidence.
+        order: Index that each row had before sorting.
+        confidence: Confidence of each row.
+        first: For each row, the number of rows with a higher confidence.
+        after: For each row, the number of rows with the same or a higher confidence.
+        right: 1 for each row with a right answer, else 0.
+        shared: For each row, the mean of `right` over all rows with the same confidence.
     """
 
     order: Places
@@ -189,7 +199,12 @@ class Ranked:
 
 
 def ranked(confidence: Array, right: Array) -> Ranked:
-    """Order rows by their confidence."""
+    """Sort rows by confidence, the most confident first.
+
+    Args:
+        confidence: Confidence of each row, `[rows]`.
+        right: 1 for each row with a right answer, else 0, `[rows]`.
+    """
     order = np.argsort(-confidence, kind="stable")
     falling = -confidence[order]
     first = np.searchsorted(falling, falling, side="left")
@@ -205,7 +220,7 @@ def ranked(confidence: Array, right: Array) -> Ranked:
 
 
 def _shared(values: Array, first: Places, after: Places) -> Array:
-    """Replace each value with the mean over rows of the same confidence."""
+    """Return, for each row, the mean of `values` over all rows with the same confidence."""
     total = np.concatenate([[0.0], np.cumsum(values)])
     means: Array = (total[after] - total[first]) / (after - first)
     return means
@@ -219,17 +234,17 @@ def _from_end(values: Array) -> Array:
 def risk_area(rows: Ranked) -> tuple[float, Array]:
     """Return the area under the risk-coverage curve (AURC), and the influence of each row on it.
 
-    It is the mean error rate of the k rows with the highest confidence, over k = 1 to all rows
+    The area is the mean, over k = 1 to all rows, of the error rate of the k most confident rows
     (Geifman et al., Bias-Reduced Uncertainty Estimation, ICLR 2019). The order of rows with equal
-    confidence counts as random. The influences, which are in the original order of the rows, are
-    the values of the infinitesimal jackknife.
+    confidence counts as random. The influences, `[rows]` in the original order of the rows, are the
+    values of the infinitesimal jackknife.
     """
     count = len(rows.right)
     inverse = 1 / np.arange(1, count + 1)
-    # The error of the row at rank i is in the rates of k = i, i + 1, ..., each divided by k.
+    # An error at rank i adds 1 / k to the error rates of the k = i, i + 1, ... most confident rows.
     weights = _shared(_from_end(inverse), rows.first, rows.after)
     losses = 1 - rows.right
-    # A further row with a higher confidence moves a row down, which lowers its weight.
+    # An additional row moves less confident rows down by one rank, which lowers their weights.
     moved = _shared(_from_end((1 - rows.shared) * inverse), rows.first, rows.after)
     influence = np.empty(count)
     influence[rows.order] = weights * losses - moved
@@ -237,7 +252,7 @@ def risk_area(rows: Ranked) -> tuple[float, Array]:
 
 
 def accuracies(rows: Ranked) -> Array:
-    """Return the accuracy of the k rows with the highest confidence, for k = 1 to all rows."""
+    """Return the accuracy of the k most confident rows, for k = 1 to all rows, `[rows]`."""
     means: Array = np.cumsum(rows.shared) / np.arange(1, len(rows.right) + 1)
     return means
 
@@ -247,13 +262,13 @@ _NEAR = 0.05
 
 
 def accuracy_at(rows: Ranked, coverage: float) -> tuple[float, Array]:
-    """Return the accuracy of the rows with the highest confidence, and the influence of each row.
+    """Return the accuracy of the most confident rows, and the influence of each row on it.
 
-    The influences are in the original order of the rows. They include that of the limit: with
-    another sample of rows, the same coverage reaches down to another confidence.
+    The influences, `[rows]`, are in the original order of the rows. They take into account that
+    with another sample of rows, the same coverage has another lowest confidence.
 
     Args:
-        rows: The rows in the order of their confidence.
+        rows: Rows sorted by confidence.
         coverage: Share of the rows that are answered, above 0 and at most 1.
     """
     count = len(rows.right)
@@ -270,20 +285,25 @@ def accuracy_at(rows: Ranked, coverage: float) -> tuple[float, Array]:
 
 
 def confidence_at(rows: Ranked, coverage: float) -> float:
-    """Return the lowest confidence among this share of rows, which have the highest ones."""
+    """Return the lowest confidence among the most confident rows.
+
+    Args:
+        rows: Rows sorted by confidence.
+        coverage: Share of the rows that are answered, above 0 and at most 1.
+    """
     place = math.ceil(coverage * len(rows.right) - 1e-9) - 1
     return float(rows.confidence[max(0, place)])
 
 
 def per_unit(value: float, influence: Array, unit: Places, units: int) -> Array:
-    """Return a number per unit whose mean is a value, from the influences of rows on the value.
+    """Return numbers per unit whose mean is a statistic, `[units]`.
 
-    The variance of these numbers, divided by their count, is that of the value.
+    The variance of these numbers, divided by their count, is the variance of the statistic.
 
     Args:
-        value: The value.
-        influence: Influence of each row, up to a constant.
-        unit: Index of the unit of each row.
+        value: Value of the statistic.
+        influence: Influence of each row on the statistic, up to a constant, `[rows]`.
+        unit: Index of the unit of each row, `[rows]`.
         units: Number of units.
     """
     sums = np.bincount(unit, influence - influence.mean(), units)

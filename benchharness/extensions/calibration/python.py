@@ -41,22 +41,22 @@ def calibration(  # noqa: PLR0913  (the options of `bench calibration`)
     This is `bench calibration` as a function.
 
     Args:
-        system: The system: "MODEL", "MODEL:RECIPE", or the first characters of a run's key.
-        suite: The suites to include; by default, all suites.
-        task: The tasks to include; by default, all tasks.
-        data: The data source of the runs ("hub", "mini" or a folder); by default, all sources.
-        split: The split whose predictions are used.
-        accuracy: The accuracy for which the coverage is computed, above 0 and at most 1.
-        trust_remote_code: Whether to run third-party code of metrics, which imported runs may need.
-        db: The database of results.
+        system: System: "MODEL", "MODEL:RECIPE", or the first characters of a run's key.
+        suite: Suites to include; by default, all suites.
+        task: Tasks to include; by default, all tasks.
+        data: Data source of the runs ("hub", "mini" or a folder); by default, all sources.
+        split: Split whose predictions are used, "dev" or "test".
+        accuracy: Accuracy for which the coverage is computed, above 0 and at most 1.
+        trust_remote_code: True to run third-party code of metrics, which imported runs may need.
+        db: Path or URL of the database of results.
 
     Returns:
         A data frame with a row per task, split and measure. `value` is the mean over seeds, and
-            `low` and `high` are the ends of its 95 % interval over rows and seeds (NaN if it has
-            none). docs/calibration.md describes the measures; "coverage" is the share of rows that
-            can be answered with the wanted accuracy, and "threshold" the lowest confidence of these
-            rows. `frame.attrs` has, keyed by "task:split", the points of the reliability diagram
-            (`reliability`) and of the risk-coverage curve (`curve`) as data frames, and the
+            `low` and `high` are the ends of its 95 % interval over rows and seeds (NaN without an
+            interval). docs/calibration.md describes the measures; "coverage" is the share of rows
+            that can be answered with the accuracy `accuracy`, and "threshold" the lowest confidence
+            of these rows. `frame.attrs` has, keyed by "task:split", the points of the reliability
+            diagram (`reliability`) and of the risk-coverage curve (`curve`) as data frames, and the
             `reasons` why splits have no measures.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Section of a sheet: the calibration of each task, and the curve of coverage and accuracy."""
+"""Write the section of a sheet about calibration: measures, and accuracy by coverage."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,7 +22,7 @@ _SHOWN = ("accuracy", "confidence", "ece", "ece_if_calibrated", "rms_error", "nl
 
 
 def part(subject: Subject) -> Part:
-    """Return the section about calibration."""
+    """Return the section about the calibration of each task of a system."""
     wanted = Wanted(coverages=10)
     every = [
         each
@@ -42,7 +42,7 @@ def part(subject: Subject) -> Part:
     return Part(
         text=" ".join(map(_sentence, known)),
         basis=f"{', '.join(sizes)}. Values are means over seeds with 95 % intervals over rows and "
-        "seeds. An ECE near that of a calibrated model is no sign of a problem.",
+        "seeds. An ECE close to the ECE of a calibrated model does not indicate a problem.",
         missing=missing,
         tables=[table for each in known for table in _tables(each)],
         figures=[*map(_unlinked, calibration_figures([named], {runs[0].key: by_task}))],
@@ -63,7 +63,7 @@ def _sentence(each: Calibration) -> str:
     over, reached = each.measures["overconfidence"], each.reached
     said = "its probabilities show no significant bias"
     if over.interval is not None and not over.interval.has(0):
-        words = "too sure" if over.value > 0 else "not sure enough"
+        words = "overconfident" if over.value > 0 else "underconfident"
         said = f"the model is {words} by {shown(abs(over.value))} points"
     covered = ""
     if reached is not None:

@@ -1,4 +1,4 @@
-"""Technique that scales the probabilities of a trained model: `--set calibrate=temperature`."""
+"""Calibrate the probabilities of a trained model with a temperature (`calibrate=temperature`)."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from benchharness.worker.task_setup import TaskSetup
 
 SHARE = 0.1
-"""Share of train on which the temperature is fitted."""
+"""Share of train that is held out to fit the temperature."""
 
 SPLIT = "calibration"
-"""Name of the split with these rows."""
+"""Name of the split with the held-out rows."""
 
 
 class Calibrate(Technique):
     """Technique that fits a temperature on a held-out tenth of train.
 
     While the job predicts, the logits are divided by the temperature. In the written model, the
-    weights of the output layer are, so that every program that loads the model gets the same
-    probabilities.
+    weights of the output layer are divided instead, so every program that loads the model gets the
+    same probabilities.
     """
 
     held: SplitRows | None = None
@@ -40,11 +40,11 @@ class Calibrate(Technique):
 
     @property
     def is_on(self) -> bool:
-        """True if the job asks for a temperature."""
+        """True if the job has the setting `calibrate=temperature`."""
         return bool(self.work.recipe.added["calibrate"].calibrate == TEMPERATURE)
 
     def head(self, task: Task, encoder: Encoder) -> Head | None:
-        """Remember the tokenizer, with which the held-out rows are encoded."""
+        """Keep the tokenizer, with which `on_network` encodes the held-out rows; return None."""
         self.tokenizer: Any = encoder.tokenizer
         return None
 
@@ -59,14 +59,14 @@ class Calibrate(Technique):
             )
 
     def learned_rows(self, rows: SplitRows, task: Task) -> SplitRows:
-        """Hold a tenth of the rows out of the training."""
+        """Hold out a tenth of the rows, and return the rest for training."""
         if not self.is_on:
             return rows
         left, self.held = hold_out(rows, SHARE)
         return left
 
     def on_network(self, prepared: Prepared) -> None:
-        """Encode the held-out rows, before the vocabulary is cut."""
+        """Encode the held-out rows before the vocabulary is cut, so that it keeps their tokens."""
         if self.held is not None:
             encode = prepared.setups[0].head.encode
             found = encode(self.held.examples, self.tokenizer, prepared.limits)
@@ -76,7 +76,10 @@ class Calibrate(Technique):
         return f"{prepared.setups[0].task.name}:{SPLIT}"
 
     def on_trained(self, prepared: Prepared) -> bool:
-        """Fit the temperature, and divide the logits of the network by it from now on.
+        """Fit the temperature, and divide all further logits of the network by it.
+
+        Returns:
+            True if the splits must be predicted again, because a temperature was fitted.
 
         Raises:
             DataError: All held-out rows have the same answer.
@@ -99,7 +102,7 @@ class Calibrate(Technique):
         return True
 
     def before_writing(self, network: Any) -> None:
-        """Divide the weights of the output layer by the temperature, instead of the logits."""
+        """Divide the weights of the output layer by the temperature, and the logits no longer."""
         if self.held is None:
             return
         self.hook.remove()
@@ -111,9 +114,13 @@ class Calibrate(Technique):
 def judged_rows(
     task: Any, predictions: Sequence[Prediction], examples: Sequence[Example]
 ) -> tuple[list[Array], list[Flags]]:
-    """Return the probabilities of the answers to each row, and which of them are right.
+    """Return the arguments of `fit_temperature` for the predictions of a split.
 
-    Each label of a task with several labels is a row of its own, with the answers "yes" and "no".
+    For a task with several labels, each label of each row counts as a row with the possible answers
+    "yes" and "no".
+
+    Returns:
+        For each row, the probabilities of its possible answers, and booleans that mark right ones.
     """
     chances: list[Array] = []
     gold: list[Flags] = []

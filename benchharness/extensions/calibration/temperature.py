@@ -1,7 +1,7 @@
-"""Temperature scaling (Guo et al., On Calibration of Modern Neural Networks, ICML 2017).
+"""Fit a temperature (Guo et al., On Calibration of Modern Neural Networks, ICML 2017).
 
-The logits are divided by one number, the temperature, with which the likelihood of held-out answers
-is highest. The order of the answers does not change, so neither does the accuracy.
+The logits are divided by one number, the temperature, which maximizes the likelihood of held-out
+answers. The order of the answers does not change, so the accuracy does not change either.
 """
 
 from collections.abc import Sequence
@@ -17,20 +17,21 @@ COLDEST, HOTTEST = 0.05, 20.0
 """Smallest and largest temperature that is fitted."""
 
 _TINY = 1e-30
-"""Probability that replaces 0, whose logarithm is not finite."""
+"""Smallest probability, which replaces 0, because the logarithm of 0 is infinite."""
 
 
 Flags = npt.NDArray[np.bool_]
 
 
 def fit_temperature(chances: Sequence[Array], gold: Sequence[Flags]) -> float:
-    """Return the temperature with which the likelihood of the gold answers is highest.
+    """Return the temperature that maximizes the likelihood of the gold answers.
 
-    If all answers are right, no temperature is the best one, and the result is 1.
+    If the most probable answer of each row is right, the result is 1, because the likelihood would
+    be highest at the lowest possible temperature.
 
     Args:
-        chances: For each row, the probabilities of its answers, which sum to 1.
-        gold: For each row, whether each answer is right, as booleans.
+        chances: For each row, the probabilities of its possible answers, `[answers]`, with sum 1.
+        gold: For each row, booleans `[answers]`: True for right answers.
 
     Raises:
         DataError: There are fewer than two rows, or all rows have the same right answer.

@@ -411,7 +411,7 @@ class Asked:
 
     Attributes:
         model: The language model.
-        task: The task.
+        task: Task to score.
         values: Settings: the pattern, the words for the labels, and `max_tokens` (the maximum
             number of tokens of a candidate).
         compute: Device and number format.
@@ -432,7 +432,7 @@ class Asked:
         shortened examples are tokenized again.
 
         Args:
-            chunk: The examples.
+            chunk: Examples to encode.
             shortened: Function that is called with the id of each example that was shortened.
         """
         limit = int(self.values["max_tokens"])

@@ -240,7 +240,7 @@ class ClusterEngine:
     database.
 
     Args:
-        cluster: The cluster.
+        cluster: Cluster that runs the jobs.
         needs: The resources that each job needs.
         orders: The options of the engine.
         at_once: Maximum number of jobs that are queued or running; by default, as many as the
@@ -273,7 +273,7 @@ class ClusterEngine:
         iterator that is returned, or an exception in it, cancels the running jobs.
 
         Args:
-            jobs: The jobs.
+            jobs: Jobs to run, and None where the engine must wait.
             report: Function that is called with a job and its progress.
         """
         queue = iter(jobs)
@@ -380,7 +380,7 @@ def placement(cluster: Cluster, choice: EngineChoice, *, gpus: int, cpus: int) -
     """Return the slots in which jobs run concurrently on a cluster, and the engine's constructor.
 
     Args:
-        cluster: The cluster.
+        cluster: Cluster that runs the jobs.
         choice: The engine, and the options that the user chose for it.
         gpus: Number of GPUs per job.
         cpus: Number of CPU cores per job.

@@ -47,7 +47,7 @@ def read_roles(path: Path, task: RoleTask, rows: SplitRows, _: object) -> Predic
     that are not predicates are ignored. Sentences without predicates are optional.
 
     Args:
-        path: The file.
+        path: Path of the file.
         task: The task, which determines the known roles.
         rows: The examples of the split; an example is a predicate in a sentence.
         _: Not used.
@@ -106,8 +106,8 @@ def read_clusters(path: Path, task: CorefTask, rows: SplitRows, _: object) -> Pr
     If the file repeats a gold mention, only the first occurrence is kept, as in scorer.pl.
 
     Args:
-        path: The file.
-        task: The task.
+        path: Path of the file.
+        task: Coreference task.
         rows: The documents of the split.
         _: Not used.
 
@@ -253,7 +253,7 @@ def write_clusters(
 
     Args:
         predictions: The predicted clusters of each document.
-        examples: The documents.
+        examples: Documents with the gold clusters.
     """
     lines = (
         line

@@ -119,7 +119,7 @@ def encode(
     Segments end at the end of a sentence if possible, else at the end of a word.
 
     Args:
-        examples: The documents.
+        examples: Documents to encode.
         tokenizer: The tokenizer of the encoder.
         limits: The limits of the recipe, such as `max_tokens`.
         genres: The known genres.
@@ -202,7 +202,7 @@ def targets(
 
     Args:
         features: Not used.
-        examples: The documents.
+        examples: Documents with gold clusters.
         task: The task, which is named in the error message.
 
     Raises:
@@ -259,7 +259,7 @@ class CorefNetwork(nn.Module):
     tokens minus 1 (see DROPPED).
 
     Args:
-        encoder: The encoder.
+        encoder: Encoder of the words.
         genres: Number of genres.
         segments: Maximum number of segments of a document that a training step reads.
     """
@@ -282,7 +282,11 @@ class CorefNetwork(nn.Module):
         self.segments = segments
 
     def forward(self, targets: Tensor | None = None, **inputs: Any) -> Tensor:
-        """Return losses in training, and the codes of the antecedents otherwise.
+        """Return losses in training; otherwise the predicted antecedent of each span as a code.
+
+        The losses are `[rows, 1]`, with the loss of a document at its first row. The codes are
+        `[rows, tokens, MAX_SPAN_TOKENS]`: element `[row, token, n]` belongs to the span of n + 1
+        tokens that begins at the token (see `DROPPED`, `ALONE` and `FIRST_CODE`).
 
         Args:
             targets: Gold mentions of every document, as returned by the function `targets`; None
@@ -608,8 +612,8 @@ def network(encoder: Encoder, task: CorefTask, segments: int = DEFAULT_SEGMENTS)
     """Return the network of a task.
 
     Args:
-        encoder: The encoder.
-        task: The task.
+        encoder: Encoder of the words.
+        task: Coreference task.
         segments: Maximum number of segments of a document that a training step reads.
     """
     return CorefNetwork(encoder, len(task.genres), segments)
@@ -644,7 +648,7 @@ def decode(
         logits: Codes of the antecedents, `[tokens, 30]`, for all tokens of all documents without
             padding; see `CorefNetwork`.
         features: The features of the documents.
-        examples: The documents.
+        examples: Documents to predict.
         task: Not used.
     """
     # The codes have the shape (tokens, 30): rows are concatenated, as in `features.token_ids`.

@@ -154,7 +154,7 @@ def summed(measure: Measure, predictions: Clustered, examples: Documents) -> Sum
     Args:
         measure: Function that computes the metric for one document.
         predictions: Predicted clusters of each document.
-        examples: The documents.
+        examples: Documents with gold clusters.
 
     Raises:
         BenchError: A document hides its clusters.

@@ -11,7 +11,7 @@ def breakdowns(_: Any, metric: str) -> Iterator[Breakdown]:
     """Yield a decomposition of the mean F1, from which bootstrap resamples are scored.
 
     The parts are the numerators and denominators of all coreference metrics for each document.
-    Nothing is yielded for another metric than the mean F1.
+    Nothing is yielded for any metric except the mean F1.
 
     Args:
         _: Not used.

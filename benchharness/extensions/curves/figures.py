@@ -38,7 +38,7 @@ def layer_figures(named: Sequence[chart.NamedEntry], board: Board) -> tuple[char
 
     Args:
         named: Entries of the leaderboard with their ids.
-        board: Leaderboard.
+        board: Leaderboard with the runs.
 
     Returns:
         A figure per task, with a line per model or, if its settings or precision differ between

@@ -141,7 +141,7 @@ def curves_of(
 
     Args:
         store: Store that contains the runs.
-        board: The leaderboard.
+        board: Leaderboard with the runs.
         stage_of: Function that returns the position of an entry in its pretraining run; None if the
             entry is not a checkpoint of such a run.
         examples: True to read predictions, so that the noise of a score covers the choice of

@@ -65,7 +65,7 @@ class Span(NamedTuple):
         start: The index of the first character.
         end: The index after the last character. In exports of a few tools it is the index of the
             last character itself (see `_is_inclusive`).
-        label: The label.
+        label: Label of the span.
         text: The text of the span if the file repeats it, else "".
     """
 
@@ -139,7 +139,7 @@ def with_words(table: Table) -> Table:
     reviewer rejected are left out, and a note reports their number.
 
     Raises DataError if an item in the only column of spans is not a span, or if a span contains no
-    word, overlaps with another span, or repeats another text than the one at its position.
+    word, overlaps with another span, or repeats a text that is not the one at its position.
     """
     table = replace(table, columns={n: _of_one(n, v) for n, v in table.columns.items()})
     table = _with_runs(table)
@@ -368,7 +368,7 @@ def characters_in(text: str, units: int) -> int:
     """Return the number of characters in the first UTF-16 units of a text.
 
     Args:
-        text: The text.
+        text: Text whose characters are counted.
         units: The number of units, as Java and JavaScript count them.
     """
     if max(text, default="") <= "\uffff":

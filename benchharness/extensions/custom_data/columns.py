@@ -145,7 +145,7 @@ def to_number(value: Any, decimal: str = ".") -> float:
     """Convert a cell to a number, ignoring a currency or "%".
 
     Args:
-        value: The cell.
+        value: Value of the cell.
         decimal: The decimal mark. With ".", "1,234.5" is read as 1234.5; with ",", "1.234,5" is
             read as 1234.5.
 

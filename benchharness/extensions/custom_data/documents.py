@@ -324,7 +324,7 @@ def objects_table(path: Place, objects: Sequence[tuple[str, Any]], unit: str) ->
 
 
 def rows_of_objects(table: Table, objects: Sequence[tuple[str, Any]]) -> Table:
-    """Return a copy of a table in which the columns and ids are those of the given objects.
+    """Return a copy of a table with the columns and ids of the given objects.
 
     The copy has a column per key, as described in `objects_table`.
 

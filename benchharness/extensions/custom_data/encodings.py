@@ -70,7 +70,7 @@ def text_of(
 
 
 def check_is_text(path: Place, content: bytes) -> None:
-    """Raise DataError if the first bytes of a file are those of a known binary format."""
+    """Raise DataError if a file begins with the first bytes of a known binary format."""
     for magic, what in MAGIC.items():
         if content.startswith(magic):
             raise DataError(f"{path.name} is {what}: save its rows as CSV, JSON lines or Parquet.")
@@ -136,13 +136,17 @@ _WITHIN = re.compile(
     f"(?<=[{_LATIN}])[{_SYMBOLS}](?=[{_LATIN}])|"
     "(?<=[a-z\u00df-\u00ff])[\u00c0-\u00de\u0152\u0160\u0178\u017d]"
 )
-"""Pattern of signs of a wrong encoding: a symbol between two Latin letters, or a capital with an
-accent after a small letter. The acute accent is not one of the symbols, because people type it
-instead of an apostrophe.
+"""Pattern of signs of a wrong encoding: a symbol between two Latin letters, or an upper-case letter
+with an accent after a lower-case letter. The acute accent is not one of the symbols, because people
+type it instead of an apostrophe.
 """
 
 _UNUSUAL = re.compile("[\u00c0-\u024f]{3}|[A-Za-z][\u0370-\u04ff]|\ufffd")
-"""Pattern of three Latin letters with accents in a row, two scripts in a word, or no character."""
+"""Pattern of text that was probably decoded wrongly.
+
+It matches three Latin letters with accents in a row, a Greek or Cyrillic letter after a Latin one,
+or U+FFFD, which replaces bytes that could not be decoded.
+"""
 
 OTHERS = ("cp1250", "cp1251", "mac_roman", "cp850", "cp1253", "cp1254", "koi8_r", "cp1252")
 """Encodings that an error message offers if the encoding of a file cannot be detected."""

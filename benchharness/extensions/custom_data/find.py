@@ -60,7 +60,7 @@ class Found:
 
     Attributes:
         own: The definition of the task.
-        task: The task.
+        task: Detected task.
         data: The value of `--data` from which the rows are read: "hub", or a path.
         sentences: Notes for the user about the columns, the rows and the labels.
         leaks: Two numbers of rows for each split except train, keyed by split: rows whose text is

@@ -34,7 +34,7 @@ def with_labels(own: OwnData, tables: Mapping[str, Table], *, as_written: bool) 
     and scale of numbers, whether questions may have no answer, or the number of the first option.
 
     Args:
-        own: The definition.
+        own: Definition of the task.
         tables: The rows of each split, keyed by split.
         as_written: True to use tags unchanged as labels of single words, even if most of them look
             like tags of spans (B-PER).

@@ -376,7 +376,7 @@ def check_script(
 
     Args:
         word: The value of `--metric`.
-        task: The task.
+        task: Task that uses the metric.
         labels: The labels of the task.
         examples: The examples whose answers are scored.
 

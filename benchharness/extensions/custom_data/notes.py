@@ -89,7 +89,7 @@ def row_notes(
         tables: The rows of each split as they were read, keyed by split. A dev split that was split
             off from train is missing.
         splits: The examples of each split, keyed by split.
-        task: The task.
+        task: Task with the rows.
     """
     used = {name for names in own.columns.values() for name in names}
     if rest := [name for name in tables["train"].columns if name not in used]:

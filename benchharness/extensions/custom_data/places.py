@@ -219,7 +219,7 @@ def scored_files(folder: Place) -> dict[Place, Place]:
     For example, STS.gs.news.txt has the scores of STS.input.news.txt.
 
     Args:
-        folder: The folder.
+        folder: Folder to search.
 
     Returns:
         The file with the scores, keyed by the file with the pairs. Empty if a file with pairs has

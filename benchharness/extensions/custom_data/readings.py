@@ -215,7 +215,7 @@ def is_row_above(table: Table, columns: Sequence[Column]) -> bool:
     """Return whether line 1 is a row of the table and not column names, judged by the values below.
 
     Args:
-        table: The table.
+        table: Table whose line 1 was read as column names.
         columns: The columns of the table.
     """
     # A name above dates or numbers shows that line 1 has names, however long they are. Questions
@@ -539,8 +539,8 @@ def _distractors(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     rows = zip(answer.values, *(column.values for column in wrong), strict=True)
     pairs = [(right, listed(others)) for right, *others in rows if right not in (None, "")]
     most = max((len(others) for _, others in pairs), default=0)
-    # If there are no more different answers than options, the answers are letters or numbers. An
-    # answer that is also one of the wrong options cannot be right.
+    # If the number of distinct answers is at most the number of options, the answers are letters or
+    # numbers that refer to options. A right answer never equals one of the wrong options.
     is_one = most > 1 and len(answer.distinct) > most + 1
     if is_one and _nearly_all(right not in others for right, others in pairs):
         yield from _choice(columns, [*wrong, answer], answer)
@@ -798,8 +798,8 @@ def _by_key(columns: Sequence[Column], texts: Sequence[Column]) -> dict[str, Col
 def _texts(columns: Sequence[Column]) -> list[Column]:
     """Return the columns of texts: those with prose if there are any, else those with words."""
     texts = [column for column in columns if column.is_text and column.key not in NAMED["label"]]
-    # Columns with remarks on some rows, or with facts about the origin of rows, contain the texts
-    # only if no other column does.
+    # Use columns that are empty in most rows, or that describe the origin of rows, only if there
+    # are no other columns of texts.
     texts = list(filter(_is_of_most_rows, texts)) or texts
     if any(column.mean_words > SHORT_WORDS for column in texts):
         return [column for column in texts if column.mean_words > NAME_WORDS]
@@ -872,7 +872,7 @@ def _label_roles(column: Column) -> tuple[str, ...]:
         return _number_roles(column)
     is_bool = all(isinstance(value, bool) for value in column.known)
     are_tags = _are_sentences_of_tags(column)
-    # A value that consists of three or more numbers with commas between them is no decimal number.
+    # A value that consists of three or more numbers with commas between them is not a decimal.
     are_several = any(len(found) > 2 for found in _sets_in(column.distinct))
     if not (is_bool or are_tags) and (are_several or separator_of(column.known)):
         return ("labels",)

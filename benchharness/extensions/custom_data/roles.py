@@ -188,7 +188,7 @@ _NUMBERS = re.compile(r"\d{1,2}(\.0)?(\s*[,;/|+&]\s*\d{1,2})*")
 
 
 def numbers_in(right: object) -> list[int]:
-    """Return the numbers of options in an answer such as "3" or "1,4".
+    """Return the option numbers in an answer: [3] for "3", [1, 4] for "1,4".
 
     The result is empty if the answer has any other form.
     """

@@ -221,7 +221,7 @@ def own_task(own: OwnData, name: str = "") -> Task:
     """Build the task of a definition, without registering it.
 
     Args:
-        own: The definition.
+        own: Definition of the task.
         name: The full name of the task, such as "mine/reviews", if a plugin or a TOML file creates
             the task. The code that the metrics use may then be loaded, because a plugin is trusted.
             "" for the name in the definition.
@@ -338,7 +338,7 @@ def part(own: OwnData, table: Table) -> tuple[list[Example], list[Example]]:
 
     Args:
         own: The definition of the task. `own.held_out` is the share of dev.
-        table: The rows.
+        table: Table with the rows to split.
 
     Raises:
         DataError: The rows cannot be split, because they have too few different texts or groups.
@@ -383,7 +383,7 @@ def to_examples(own: OwnData, table: Table, *, may_hide: bool = False) -> Iterat
 
     Args:
         own: The definition of the task.
-        table: The rows.
+        table: Table with the rows to convert.
         may_hide: True if labels may be missing or hidden, as in a test split.
 
     Raises:

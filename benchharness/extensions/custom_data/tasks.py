@@ -57,7 +57,7 @@ def frame_of(rows: Any) -> pd.DataFrame:
 def code_of(definition: Mapping[str, Any]) -> list[Code]:
     """Return the third-party code that runs when the metrics of a task are computed.
 
-    The result is empty if all metrics are those of benchharness.
+    The result is empty if all metrics are benchharness's own.
 
     Args:
         definition: The definition of the task, as `OwnData.to_json` returned it.

@@ -8,7 +8,7 @@
     metrics = ["accuracy", "f1"]       # as for --metric
     recipe = { epochs = 5, max_tokens = 256 }
 
-Roles of columns are those of `--columns`. Nothing is guessed, and no row is read before a run.
+Columns have the same roles as in `--columns`. Nothing is guessed, and no row is read before a run.
 """
 
 import tomllib

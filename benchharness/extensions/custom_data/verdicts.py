@@ -99,7 +99,7 @@ def beside_responses(table: Table, column: str) -> set[str]:
     result also includes `column` itself, and "status", even if the table has no such column.
 
     Args:
-        table: The table.
+        table: Table that Argilla exported.
         column: The name of the column of verdicts. If it is not of the form
             "QUESTION.responses.status", which only Argilla uses, the result is empty.
     """
@@ -135,7 +135,7 @@ def accepted(table: Table, column: str, label: str = "") -> Table:
     labels are the same, and all verdicts are "accept", "reject" or "ignore".
 
     Args:
-        table: The rows.
+        table: Table with the rows.
         column: The column with the verdict on each row. If the table lacks it, the table is
             returned unchanged.
         label: The column of classes, or "" if there is none.

@@ -71,7 +71,7 @@ class Distillation(Technique):
         """Resolve the recipes with which a teacher model is trained on the tasks of the students.
 
         If the teacher is a stored run, nothing is resolved. The arguments and the return value are
-        those of `Technique.resolve`.
+        the same as for `Technique.resolve`.
 
         Options of the user for the students do not apply to the teacher, with one exception: with
         `--start-from pretrained`, the teacher also starts from its pretrained weights. The
@@ -91,7 +91,7 @@ class Distillation(Technique):
         """Set the teacher of the job of a task, and add the jobs of the teacher before this job.
 
         If the job starts from the model of another task, the job of that other task already has a
-        teacher of its own. The arguments are those of `Technique.chained`.
+        teacher of its own. The arguments are the same as for `Technique.chained`.
         """
         *before, job = jobs
         first, own = before[-1] if before else None, isinstance(self.teacher, ModelSpec)

@@ -40,9 +40,10 @@ class Finding(NamedTuple):
     """Result of one check.
 
     Attributes:
-        name: What was checked, such as "hub".
+        name: The name of the check, such as "hub" or "gpus".
         state: "ok", "warning" or "problem".
-        found: A description of what was found.
+        found: The text after the name in the output, such as the version of a library, or the
+            problem and how to solve it.
     """
 
     name: str

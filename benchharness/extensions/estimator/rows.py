@@ -120,7 +120,12 @@ def task_of(names: tuple[str, ...], width: int) -> OwnData:
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """Indices of the rows to train on, and of those that are predicted during the training."""
+    """Division of rows into train and dev.
+
+    Attributes:
+        train: Indices of the rows for training.
+        dev: Indices of the rows that are predicted during the training.
+    """
 
     train: Sequence[int]
     dev: Sequence[int]
@@ -130,7 +135,7 @@ def split_rows(numbers: Sequence[int], held_out: float) -> Split:
     """Split rows into train and dev, with each class in the same proportions.
 
     Args:
-        numbers: Number of the class of each row.
+        numbers: Class index of each row.
         held_out: Share of the rows that are only in dev. With 0, all rows are in train, and some of
             them also in dev.
     """
@@ -160,8 +165,8 @@ def write_rows(
     """Write train and dev as Parquet files in a folder, and check that they are read unchanged.
 
     Raises:
-        DataError: A text cannot be written, or all texts have the form of a list or of a quoted
-            text, as which they would be read.
+        DataError: A text cannot be written, or every text looks like a list or a quoted text and
+            would therefore be read as one.
     """
     columns = [name for role in ("text", "text2") for name in own.columns.get(role, ())]
     frame = pd.DataFrame(list(texts), columns=columns).assign(label=list(labels))

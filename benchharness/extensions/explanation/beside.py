@@ -1,4 +1,4 @@
-"""Compare the settings of a stored run with those of another tool's training."""
+"""Compare a stored run with another training run, of benchharness or of another tool."""
 
 from benchharness.extensions.explanation.differences import Explanation, explain
 from benchharness.extensions.explanation.foreign import read_training
@@ -8,16 +8,16 @@ from benchharness.leaderboard.store.store import Store
 
 
 def explain_run(run: Result, place: str, store: Store) -> Explanation:
-    """Compare a stored run with another training, and return their differences and scores.
+    """Compare a stored run with another training run, and return their differences and scores.
 
     Args:
-        run: The stored run.
-        place: The other training: a Trainer's output folder, a file with its arguments, the key of
-            a run, or a published result ("TABLE: SYSTEM").
-        store: The database of stored runs.
+        run: Stored run.
+        place: Location of the other training run: a Trainer's output folder, a file with its
+            arguments, the key of a run, or a published result ("TABLE: SYSTEM").
+        store: Store that contains the run.
 
     Raises:
-        BenchError: `place` is none of these, or the training is on another task.
+        BenchError: `place` is none of these, or the other training run is on another task.
         DataError: The folder or file contains no training arguments, is damaged, or would run code
             when it is loaded.
     """

@@ -1,4 +1,4 @@
-"""Repeat a stored run with one setting of another training at a time, to measure the effects."""
+"""Repeat a stored run with single settings of another training run, to measure their effects."""
 
 import math
 import shlex
@@ -38,9 +38,9 @@ class Try:
             no such option.
         moved: The new score minus the run's score; None if no option changes the setting, the
             changed run cannot be planned, or one of the two runs failed.
-        share: `moved` divided by the other training's score minus the run's score; None if one of
-            these numbers is unknown, or if the two scores do not differ.
-        error: The reason if `moved` is None; else empty.
+        share: `moved` divided by the other training run's score minus the run's score; None if one
+            of these numbers is unknown, or if the two scores do not differ.
+        error: The reason why `moved` is None; empty if it is a number.
         flags: Warnings about the score of the changed run, e.g. that it has collapsed.
     """
 
@@ -82,7 +82,7 @@ def try_changes(
 
     Args:
         run: The stored run.
-        found: The comparison of the run with another training, which supplies the changed values.
+        found: The comparison of the run with another training run, which has the changed values.
         most: The number of differences to try. The first ones are the likeliest causes.
         options: Options of the user: the database, --limit, --device, --jobs and
             --trust-remote-code.
@@ -148,7 +148,7 @@ def try_changes(
 
 
 def _plan(usual: RunOptions, difference: Difference, job: Job) -> Plan | str:
-    """Plan a repetition of the run `job` with one value of the other training.
+    """Plan a repetition of the run `job` with one value of the other training run.
 
     If this is impossible, return the reason as a string.
     """
@@ -165,10 +165,11 @@ def _plan(usual: RunOptions, difference: Difference, job: Job) -> Plan | str:
 
 
 def _misfit(planned: Plan, difference: Difference, job: Job) -> str:
-    """Return why leaving out --limit does not change only the number of training rows.
+    """Return the reason why leaving out --limit would not reproduce the other number of rows.
 
-    The reason is empty if the run then has about as many training rows as the other training (the
-    number may be an estimate from the number of steps), and the same dev rows as before.
+    The reason is empty if the run without --limit has about as many training rows as the other
+    training (whose number may be an estimate from the number of steps), and the same dev rows as
+    with --limit.
     """
     train = f"{job.task}:train"
     whole = next(each.fingerprints for each in planned.jobs if each.task == job.task)
@@ -183,13 +184,16 @@ def _misfit(planned: Plan, difference: Difference, job: Job) -> str:
 
 
 def _scores(run: Result) -> Mapping[str, float]:
-    """Return the scores on the first dev split of the run's own task."""
+    """Return the scores on the first dev split of the run's own task, keyed by name."""
     found = (e.scores for e in run.evaluations if e.task == run.job.task and e.scores)
     return next(found, {})
 
 
 def _seeds(job: Job, db: str, *, fewer_rows: bool) -> tuple[int, ...]:
-    """Return the run's seed and other seeds, preferably those of equal runs in the store."""
+    """Return SEEDS seeds: the run's seed, and preferably seeds with which its job is stored.
+
+    If `fewer_rows` is True, stored runs cannot be reused, so their seeds are not preferred.
+    """
     with open_store(db) as store:
         rows = [row for row in store.runs(task=job.task) if row.status == "finished"]
     known = (job.weights, job.fingerprints, recipe_digest(job), job.precision)
@@ -225,7 +229,7 @@ def _options(job: Job, asked: RunOptions) -> RunOptions:
 
 
 def _changed(usual: RunOptions, difference: Difference) -> RunOptions:
-    """Return the options of the run, with one value replaced by that of the other training."""
+    """Return the options of the run, with one value replaced by the other training run's value."""
     ((name, value),) = difference.change.items()
     if name == "seed":
         return replace(usual, seed=(int(value),))

@@ -26,7 +26,7 @@ Key = Annotated[str, argument("KEY", "The key of a run, or its first characters.
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """Options of `bench explain`: the other training, and how its differences are tried out."""
+    """Options of `bench explain`: the other training run, and repetitions with changed settings."""
 
     other: str = option(
         ...,
@@ -54,9 +54,9 @@ class Asked:
 def explain(key: Key, *, asked: Asked, as_json: AsJson = False) -> None:
     """Explain why two scores differ: list every setting that differs, the likeliest cause first.
 
-    Files of the other training are read without running code from them. Exits with 2 if the key,
-    the name or the task is wrong, with 4 if a folder or file contains no training arguments, is
-    damaged or would run code, and with 1 if a run of --try failed.
+    Files of the other training run are read without running code from them. Exits with 2 if the
+    key, the name or the task is wrong, with 4 if a folder or file contains no training arguments,
+    is damaged or would run code, and with 1 if a run of --try failed.
     """
     with open_store(asked.db, create=False) as store:
         run = trained(store, key)
@@ -119,7 +119,7 @@ _ASSUMED = {
     "decays": "weights that decay",
     "update_scale": "Adafactor's scaling of updates",
 }
-"""Descriptions of settings that are no recipe settings, so that their names explain too little."""
+"""Descriptions of settings that are not recipe settings, whose names alone are not clear."""
 
 
 def _legend(found: Explanation) -> Iterator[str]:

@@ -1,7 +1,7 @@
-"""Find the settings in which a run and another training differ, the most likely causes first.
+"""Find the settings in which a run and another training run differ, the most likely causes first.
 
-"The other training" is the one that a stored run is compared with: a training of another tool, or
-another run.
+"The other training run" is the training run with which a stored run is compared: a training run of
+another tool, a published result, or another stored run.
 """
 
 import math
@@ -29,22 +29,22 @@ from benchharness.tasks.suites import TASKS, distinct_title, find_task
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """A setting in which a run and another training differ.
+    """A setting in which a run and another training run differ.
 
     Attributes:
         name: The name of the setting.
         ours: The run's value.
-        theirs: The other training's value.
+        theirs: The other training run's value.
         ours_from: The file or source of the run's value.
-        theirs_from: The file or source of the other training's value.
+        theirs_from: The file or source of the other training run's value.
         points: The largest effect of the setting on a score that benchharness has measured, in
             points (hundredths of a score from 0 to 1); None if it has not been measured, or if this
             difference has no effect (a larger maximum length, although no row was truncated).
         source: The source of this measurement; empty if there is none.
-        change: Change that gives a run the other training's value: a mapping from one option to its
-            value. The option is the name of a recipe setting, "precision", "seed" or "limit" (with
-            the value "none", which means to leave `--limit` out). The mapping is empty if there is
-            no such option.
+        change: Change that gives a run the other value: a mapping from one option to its value. The
+            option is the name of a recipe setting, "precision", "seed" or "limit" (with the value
+            "none", which means to leave `--limit` out). The mapping is empty if there is no such
+            option.
     """
 
     name: str
@@ -59,26 +59,26 @@ class Difference:
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """Comparison of a run with another training.
+    """Comparison of a stored run with another training run, of benchharness or of another tool.
 
     Attributes:
         run: The name of the run.
-        other: The name of the other training.
-        metric: The first metric for which both trainings have a score; empty if there is none.
+        other: The name of the other training run.
+        metric: The first metric for which both training runs have a score; empty if there is none.
         ours: The run's score for this metric, from 0 to 1; None if `metric` is empty.
-        theirs: The other training's score, from 0 to 1; None if `metric` is empty.
+        theirs: The other training run's score, from 0 to 1; None if `metric` is empty.
         differences: The differences, the most likely causes first.
         not_said: The names of settings that only the run specifies. "checkpoint" is among them if
-            the other training's files do not name its checkpoint, so that the two may have started
-            with different weights.
-        unread: The names of settings that only the other training specifies.
-        unknown: The names of the other training's arguments that benchharness does not know.
+            the other training run's files do not name its checkpoint, so that the two may have
+            started with different weights.
+        unread: The names of settings that only the other training run specifies.
+        unknown: The names of the other training run's arguments that benchharness does not know.
         assumed: Default values of the other tool, keyed by setting. They are assumed because no
             file contains them.
-        compared: The number of settings that both trainings specify.
-        flags: Warnings about the run's score, then warnings about the other training's score.
-        remarks: Sentences about differences that are no settings, such as another split, or why no
-            scores can be compared.
+        compared: The number of settings that both training runs specify.
+        flags: Warnings about the run's score, then warnings about the other training run's score.
+        remarks: Sentences about differences other than settings, such as another split, and about
+            the reason why scores cannot be compared.
     """
 
     run: str
@@ -97,7 +97,7 @@ class Explanation:
 
     @property
     def gap(self) -> float | None:
-        """The other training's score minus the run's score; None if one of them is unknown."""
+        """The other training run's score minus the run's score; None if one of them is unknown."""
         return None if self.theirs is None or self.ours is None else self.theirs - self.ours
 
 
@@ -123,10 +123,15 @@ def effects() -> Mapping[str, Effect]:
 
 
 def explain(run: Training, other: Training) -> Explanation:
-    """Compare the settings and scores of a stored run with those of another training.
+    """Compare the settings and scores of a stored run and of another training run.
+
+    Args:
+        run: Settings and scores of the stored run.
+        other: Settings and scores of the other training run.
 
     Raises:
-        BenchError: The other training is on another task, or has another head type or other labels.
+        BenchError: The other training run is on another task, or has another head type or other
+            labels.
     """
     _check_task(run, other)
     both = _with_models(run, other)
@@ -171,9 +176,10 @@ def explain(run: Training, other: Training) -> Explanation:
 
 
 def _without_metric(run: Training, other: Training) -> tuple[str, ...]:
-    """Return a sentence about why the scores of two trainings cannot be compared.
+    """Return a sentence with the reason why the scores of two training runs cannot be compared.
 
-    Empty if the other training has no scores, and its remarks state the reason.
+    The result is empty if the other training run has no scores, but has remarks, which state the
+    reason.
     """
     if not other.scores and other.remarks:
         return ()
@@ -185,10 +191,10 @@ def _without_metric(run: Training, other: Training) -> tuple[str, ...]:
 
 
 def _with_models(run: Training, other: Training) -> tuple[Values, Values]:
-    """Return the values of both trainings, without `checkpoint`.
+    """Return the values of both training runs, without `checkpoint`.
 
     In both, the name of the checkpoint replaces `model` if the names show that the models differ,
-    or if the other training has no `model`. Otherwise only the sizes in `model` are compared: a
+    or if the other training run has no `model`. Otherwise only the sizes in `model` are compared: a
     checkpoint may have several names.
     """
     both = [dict(training.values) for training in (run, other)]
@@ -216,7 +222,7 @@ def _not_said(
 
 
 def _check_task(run: Training, other: Training) -> None:
-    """Raise BenchError if the other training is on a different task than the run."""
+    """Raise BenchError if the other training run is on a different task than the run."""
     task = find_task(run.task)
     names = {task.name, task.name.partition("/")[2], task.source.config}
     names |= {task.source.hub, task.source.hub.rpartition("/")[2]}
@@ -272,7 +278,7 @@ _SEEING_PADDING = frozenset({"convbert", "funnel"})
 
 @dataclass(frozen=True, kw_only=True)
 class _Pair:
-    """The stored run and the other training: `both` contains their values, in this order."""
+    """The stored run and the other training run: `both` contains their values, in this order."""
 
     head: str
     family: str
@@ -280,12 +286,12 @@ class _Pair:
     both: tuple[Values, Values]
 
     def of(self, name: str) -> tuple[Said | None, Said | None]:
-        """Return the values of a setting in both trainings; None where it is not specified."""
+        """Return the values of a setting in both training runs; None where it is not specified."""
         own, their = (_value(name, values) for values in self.both)
         return own, their
 
     def has(self, name: str, *wanted: Any) -> list[bool]:
-        """Return, for both trainings, whether the value is in `wanted`.
+        """Return, for both training runs, whether the value is in `wanted`.
 
         If `wanted` is empty, return whether the value is truthy.
         """
@@ -302,17 +308,17 @@ class _Pair:
     def is_idle(self, name: str) -> bool:
         """Return whether a difference is known to have no effect.
 
-        This is so if the maximum length is larger in the other training, and no row of the run was
-        truncated.
+        This is so if the maximum length is larger in the other training run, and no row of the run
+        was truncated.
         """
         own, their = self.of(name)
         is_longer = own and their and isinstance(their.value, int) and their.value > own.value
         return name == "max_tokens" and self.keeps_words and bool(is_longer)
 
     def same(self, name: str) -> bool:
-        """Return whether the values of a setting mean the same in both trainings.
+        """Return whether the values of a setting mean the same in both training runs.
 
-        Both trainings must specify the setting.
+        Both training runs must specify the setting.
         """
         part = next((part for part in _PARTS if name in part), None)
         if part and len({_unit(part, values) for values in self.both}) > 1:

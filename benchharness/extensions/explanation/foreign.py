@@ -440,7 +440,7 @@ def _of_command(text: str, place: str) -> tuple[str, dict[str, Said]]:
 def _of_published(table: str, system: str, run: Result) -> Training:
     """Return the training of a published result, with its paper's recipe if the model is known.
 
-    It has no scores if they are on other rows than those of the run.
+    Its scores are left out if they are not on the rows of the run.
     """
     job, ours = run.job, of_run(run)
     suite = job.task.partition("/")[0]
@@ -494,7 +494,7 @@ def _official_rows() -> Mapping[str, tuple[int, int]]:
 
 
 def _other_rows(ours: Training, official: Mapping[str, int]) -> str:
-    """Describe the rows of a run if its dev rows are known not to be the official ones, else ""."""
+    """Return a description of a run's rows if its dev rows are known to be unofficial, else ""."""
     if ours.data == SYNTHETIC:
         return SYNTHETIC
     rows = {name: ours.values[name].value for name in official if name in ours.values}
@@ -504,7 +504,7 @@ def _other_rows(ours: Training, official: Mapping[str, int]) -> str:
 
 
 def _published_remarks(row: PublishedRow, job: Job, model: str, other: str) -> Iterator[str]:
-    """Yield how a published score was obtained differently from that of a run.
+    """Yield sentences about differences in the way a published score and a run's were obtained.
 
     Args:
         row: Published row.
@@ -521,27 +521,30 @@ def _published_remarks(row: PublishedRow, job: Job, model: str, other: str) -> I
     if row.split != "dev":
         yield (
             f"the splits differ, so the scores cannot be compared: the published score ({printed}) "
-            f"is on {row.split}, that of the run on dev."
+            f"is on {row.split}, the run's score on dev."
         )
     elif any(len(cell.scores) > 1 for cell in row.of(job.task)):
         yield f"the source does not state which of these scores it prints: {printed}."
     if row.protocol.startswith("best of"):
         yield (
-            f"the published score is the best of several trainings (protocol: {row.protocol}), the "
-            "run is one training, whose score is usually lower."
+            f"the published score is the best of several training runs (protocol: {row.protocol}), "
+            "but the run is a single one, whose score is usually lower."
         )
     elif row.protocol.partition(" ±")[0] not in ("unsaid", *_SINGLE):
-        yield f"the published score has the protocol {row.protocol!r}, the run is one training."
+        yield (
+            f"the published score has the protocol {row.protocol!r}, but the run is a single "
+            "training run."
+        )
     spec = find_model(model) if model else None
     if spec and job.model.lower() == spec.name.lower() and job.checkpoint != spec.checkpoint:
         yield (
-            f"the weights may differ: the run began with those of {job.checkpoint}, the published "
-            f"model with {spec.checkpoint}."
+            f"the weights may differ: the run started with the weights of {job.checkpoint}, "
+            f"the published model with {spec.checkpoint}."
         )
 
 
 _SINGLE = ("single", "one seed", "one checkpoint")
-"""Protocols of published scores of one training."""
+"""Protocols of published scores of a single training run."""
 
 
 _UNCORRECTED = ("google-research/bert", "google-research/electra")

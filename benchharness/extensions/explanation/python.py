@@ -1,4 +1,4 @@
-"""Python function `bh.explain`, which compares a run with another training in a data frame."""
+"""Python function `bh.explain`, which compares a run with another training run in a data frame."""
 
 from dataclasses import fields
 from os import fspath
@@ -15,26 +15,27 @@ from benchharness.leaderboard.store.store import open_store
 
 @speaks_python
 def explain(key: str, where: str | Path, *, db: str | Path = DATABASE) -> pd.DataFrame:
-    """Return the settings in which a run and another training differ, likeliest causes first.
+    """Return the settings in which a run and another training run differ, likeliest causes first.
 
     This is `bench explain` as a function.
 
     Args:
         key: The key of the run, or its first characters.
-        where: The other training: a Trainer's output folder, a file of arguments, another run's
+        where: The other training run: a Trainer's output folder, a file of arguments, another run's
             key, or a published result ("TABLE: SYSTEM").
         db: The database that contains the run.
 
     Returns:
         A data frame with one row per setting that differs: its `name`, the run's value (`ours`),
-            the other training's value (`theirs`), the sources of both (`ours_from`, `theirs_from`),
-            the largest effect that benchharness has measured (`points`, with its `source`), and the
-            option that gives a run the other value (`change`). `frame.attrs` has the `metric`,
-            the `gap` (the other score minus the run's, from 0 to 1), the `flags` of both scores,
-            the names of settings that only the run specifies (`not_said`), that only the other
-            training specifies (`unread`) and that benchharness does not know (`unknown`), the
-            default values that are `assumed` for the other training, the number of `compared`
-            settings, and sentences about other differences, such as another split (`remarks`).
+            the other training run's value (`theirs`), the sources of both (`ours_from`,
+            `theirs_from`), the largest effect that benchharness has measured (`points`, with its
+            `source`), and the option that gives a run the other value (`change`). `frame.attrs` has
+            the `metric`, the `gap` (the other score minus the run's, from 0 to 1), the `flags` of
+            both scores, the names of settings that only the run specifies (`not_said`), that only
+            the other training specifies (`unread`) and that benchharness does not know (`unknown`),
+            the default values that are `assumed` for the other training run, the number of
+            `compared` settings, and sentences about other differences, such as another split
+            (`remarks`).
 
     Raises:
         BenchError: There is no such run or training, a run did not train an encoder on exactly one

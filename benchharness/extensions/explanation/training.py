@@ -25,7 +25,7 @@ class Said(NamedTuple):
     """Value of a setting, with its source.
 
     Attributes:
-        value: The value.
+        value: Value of the setting.
         place: The source of the value, for messages, such as a file and the name of an argument.
         assumed: True if the value is a default of the other tool that no file contains.
     """
@@ -201,7 +201,7 @@ def of_checkpoint(folder: Path, place: str) -> dict[str, Said]:
     """Read the settings in the config.json and in the tokenizer files of a checkpoint's folder.
 
     Args:
-        folder: The folder.
+        folder: Folder of the checkpoint.
         place: Text with which the source of each value begins, such as "the checkpoint".
 
     Returns:
@@ -281,7 +281,7 @@ _OF_CLASS = {
 def _case(
     tokens: Mapping[str, Any], config: Mapping[str, Any]
 ) -> Iterator[tuple[str, tuple[Any, str]]]:
-    """Yield whether words are lower-cased, and the source file; both values if two files differ."""
+    """Yield `lower_case` with its value and source file; with both values if two files differ."""
     found = {}
     if "normalizer" in tokens:
         found[_TOKENIZER] = _lowers(tokens["normalizer"] or {})

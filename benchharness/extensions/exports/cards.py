@@ -237,7 +237,7 @@ def eval_result(  # noqa: PLR0913  (fields of the hub)
         task: Task of the score.
         split: Name of the split in benchharness.
         metric: Name of the metric in benchharness.
-        value: The score.
+        value: Value of the score.
         name: Name under which the model card shows the score.
         args: Additional facts, such as the number of seeds.
         revision: Commit of the data set on the Hub; None if it is unknown.

@@ -129,8 +129,8 @@ class Style:
     )
     published: tuple[str, ...] = option(
         (),
-        "Add published results to a table: 'models' adds those of all its models, and the name of "
-        "a published system adds those of this system (repeatable).",
+        "Add published results to a table: 'models' for all models in the table, or the name of "
+        "a published system (repeatable).",
         metavar="models|SYSTEM",
         head=_TABLE,
     )

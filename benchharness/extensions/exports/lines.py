@@ -47,8 +47,8 @@ class ScoreLine:
             last weights were used.
         truncated: Number of truncated rows in the split, the maximum over runs; None if there are
             none.
-        parity: Text that says whether it is proved that benchharness trains such runs as
-            transformers does; empty if this was not requested.
+        parity: Result of the parity certificate, which proves that runs like these train as in
+            transformers; empty if it was not requested.
     """
 
     model: str
@@ -205,7 +205,7 @@ def narrowed(boards: Iterable[Board], models: Sequence[str], tasks: Sequence[str
     Leaderboards without remaining entries or tasks are left out.
 
     Args:
-        boards: The leaderboards.
+        boards: Leaderboards to reduce.
         models: Models to keep, as they are named on the command line (see `naming.is_called`);
             empty for all.
         tasks: Full names of the tasks to keep, such as "glue/rte"; empty for all.

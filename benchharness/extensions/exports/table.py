@@ -364,7 +364,7 @@ def published_rows(board: Board, names: Sequence[str]) -> list[PublishedRow]:
     the leaderboard's scores are on mini data or on a limited number of rows.
 
     Args:
-        board: The leaderboard.
+        board: Leaderboard to which the results are added.
         names: Names of the systems. `LIKE_OURS` selects all models on the leaderboard.
     """
     models = {entry.model for entry in board.entries if entry.is_single}

@@ -51,7 +51,7 @@ def fetch(
     ),
     task: list[str] | None = option(
         None,
-        "Task whose data to download; with --suite, one of its tasks (repeatable).",
+        "Task to download data for; with --suite, one of the suite's tasks (repeatable).",
         metavar="NAME,...",
         proposes="tasks",
         separated=True,

@@ -55,7 +55,7 @@ class Source:
     """Description of the encoder states that a head reads.
 
     Attributes:
-        network: The encoder.
+        network: Network of the encoder.
         identity: Digest of the encoder (`network_digest`).
         tokens: Tokens whose states the head reads: "first" or "last" if it reads only the state of
             the first or last token of each row, else "all".
@@ -243,7 +243,7 @@ def every_layer(network: Any, inputs: Mapping[str, Any]) -> Tensor:
     padding are removed.
 
     Args:
-        network: The encoder.
+        network: Network of the encoder.
         inputs: Inputs of the encoder: `[rows, tokens]` each.
 
     Raises:

@@ -196,7 +196,7 @@ class LiveEncoder(nn.Module):
     so that its trained weights can be loaded.
 
     Args:
-        encoder: The encoder.
+        encoder: Encoder that computes the states.
         features: Value of the recipe's `features`, as for FrozenEncoder.
     """
 
@@ -210,7 +210,7 @@ class LiveEncoder(nn.Module):
     def forward(self, **inputs: Any) -> tuple[Tensor]:
         """Return a tuple with the states `[rows, tokens, size]`, combined as in a FrozenEncoder.
 
-        The inputs are those of the encoder.
+        The inputs are the same as for the encoder.
         """
         table = every_layer(self.encoder, inputs)  # (layers + 1, rows, tokens, size)
         if torch.is_autocast_enabled(table.device.type):  # cached states are rounded too

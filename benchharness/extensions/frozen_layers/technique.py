@@ -20,8 +20,8 @@ class FrozenLayers(Technique):
         """Freeze the embeddings and the lowest layers of the encoder.
 
         Raises:
-            ModelError: The encoder has fewer layers; or all layers are frozen, although a stage of
-                distillation trains only them.
+            ModelError: The encoder has fewer layers than should be frozen, or all its layers are
+                frozen although a stage of distillation trains only layers.
         """
         recipe, encoder = self.work.recipe, prepared.network.encoder
         count = recipe.added["frozen_layers"].frozen_layers
@@ -46,7 +46,7 @@ def freeze_layers(network: Any, count: int) -> None:
     trained.
 
     Args:
-        network: The encoder.
+        network: Encoder to freeze.
         count: Number of layers to freeze, from the lowest.
 
     Raises:

@@ -162,7 +162,7 @@ def write_baseline(  # noqa: PLR0913  (its options)
     out: str = option(BASELINE, "Baseline file to write.", metavar="FILE"),
     guard: list[str] = option(
         [],
-        "Also guard a number besides the score: calibration, coverage=0.95, worst-group=GROUPS or "
+        "In addition to the score, guard calibration, coverage=0.95, worst-group=GROUPS or "
         "recall=LABEL; with a minimum, as in 'recall=LABEL>=0.8' (repeatable).",
         metavar="GUARD",
     ),

@@ -377,8 +377,8 @@ def _notes(jobs: Sequence[Job], now: Mapping[str, Sample], baseline: Baseline) -
     weights = {sample.conditions.weights for sample in baseline.tasks.values()}
     if now and {job.weights for job in jobs} - weights:
         yield (
-            f"The checkpoint is not that of the baseline ({baseline.model}), so a drop may come "
-            "from its weights."
+            f"The checkpoint differs from the baseline's ({baseline.model}), so a drop may be due "
+            "to its weights."
         )
         return
     # If the first losses were not compared, yield the reason.

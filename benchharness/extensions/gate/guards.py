@@ -1,9 +1,9 @@
-"""Guards of the regression check: numbers besides the score that must not get worse either.
+"""Guards of the regression check: measures other than the score that must not get worse.
 
 `bench check --write --guard GUARD` computes a guard for each run and stores it in the baseline;
 `bench check` computes it for the new runs. GUARD is `NAME`, `NAME=ARGUMENT`, or one of these with a
-minimum, such as `recall=refund>=0.8`. Without a minimum, a guard is tested like a score: with the
-spread over the baseline's seeds.
+minimum, such as `recall=refund>=0.8`. A guard without a minimum is tested in the same way as a
+score, with the standard deviation over the baseline's seeds. All guards are better if higher.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,12 +24,12 @@ COLUMNS = ("guard", "baseline", "now", "drop", "tolerated", "p", "verdict")
 
 @dataclass(frozen=True, kw_only=True)
 class Guard:
-    """Guard as the user named it.
+    """Guard, as selected with `--guard`.
 
     Attributes:
         name: Name of the guard in the table `guards` of an extension.
         argument: Text after "="; may be empty.
-        minimum: Smallest accepted value; None to compare with the baseline.
+        minimum: Smallest accepted value; None to compare the value with the baseline.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Guard:
         return cls(name=name, argument=argument, minimum=minimum)
 
     def value(self, predicted: PredictedSplit, job: Job) -> float:
-        """Compute the guard for a run.
+        """Compute the value of the guard for a run; higher values are better.
 
         Args:
             predicted: Examples of a split, and the predictions of the run.
@@ -81,7 +81,7 @@ def values_of(
     If a task is scored on several splits, a value is the mean over them.
 
     Args:
-        guards: The guards, as in `--guard`.
+        guards: Guards, as in `--guard`.
         results: Result of each run.
         examples: Examples of the scored splits, keyed by "task:split".
 
@@ -102,11 +102,15 @@ def values_of(
 
 
 def below_minimum(guards: Mapping[str, Sequence[float]]) -> Iterator[str]:
-    """Yield a clause for each guard whose mean is below its own minimum."""
+    """Yield a clause for each guard whose mean is below its own minimum.
+
+    Args:
+        guards: Value of each run of a baseline, keyed by guard.
+    """
     for text, values in guards.items():
         minimum = Guard.parse(text).minimum
         if minimum is not None and fmean(values) < minimum:
-            yield f"the guard {text} is {fmean(values):.3f} already"
+            yield f"the guard {text} has the mean {fmean(values):.3f}, below its minimum"
 
 
 def _predicted(result: Result, name: str, rows: Sequence[Example]) -> PredictedSplit:
@@ -125,7 +129,7 @@ def recall(predicted: PredictedSplit, _job: Job, argument: str) -> float:
         argument: Name of the class.
 
     Raises:
-        BenchError: The task has no such class, or the split has no row of it.
+        BenchError: The task does not have the class, or no row of the split has it.
     """
     labels: Sequence[str] = getattr(predicted.task, "labels", ())
     where = distinct_title(predicted.task.name)
@@ -152,13 +156,13 @@ class GuardVerdict:
 
     Attributes:
         task: Name of the task.
-        guard: The guard, as in `--guard`.
+        guard: Guard, as in `--guard`.
         before: Value of each run of the baseline.
         now: Value of each new run.
         minimum: Smallest accepted mean; None if the guard is compared with the baseline.
-        p_value: Probability of such a drop if nothing has changed, corrected for the number of
-            tasks and guards (Holm); None with a minimum.
-        tolerated: Drop above which the guard fails; None with a minimum.
+        p_value: Probability of a drop at least as large as the observed one if nothing has changed,
+            corrected for the number of tasks and guards (Holm); None if the guard has a minimum.
+        tolerated: Largest drop with which the guard passes; None if the guard has a minimum.
         is_worse: True if the guard fails.
     """
 
@@ -178,12 +182,12 @@ class GuardVerdict:
 
     @property
     def drop(self) -> float:
-        """Mean of the baseline's runs minus that of the new runs; positive if it fell."""
+        """Mean of the baseline's runs minus the mean of the new runs; positive for a decrease."""
         return fmean(self.before) - fmean(self.now)
 
     @property
     def sentence(self) -> str:
-        """Sentence with the values and the limit."""
+        """Description of the comparison: both means, and the limit."""
         limit = (
             f"{100 * (self.tolerated or 0):.2f} points are tolerated (p {self.p_value:.3f})"
             if self.minimum is None

@@ -65,7 +65,7 @@ class Unjudged:
 
     Attributes:
         task: Name of the task.
-        reason: Reason in words.
+        reason: Reason why it was not compared, or not completely, as a clause.
         exit_code: Exit code of the check for this reason: FAILED_JOB or NOT_COMPARED.
     """
 
@@ -79,7 +79,7 @@ class Unjudged:
 
 @dataclass(frozen=True, kw_only=True)
 class Collapses:
-    """Collapsed runs (runs that learned nothing) of a check, compared with those of the baseline.
+    """Collapsed runs (runs that learned nothing) of a check and of its baseline.
 
     Attributes:
         seeds: Seeds of the new runs that collapsed, keyed by task.
@@ -132,9 +132,10 @@ class TaskVerdict:
         task: Name of the task.
         before: Runs of the baseline that are compared. Collapsed runs are left out if at least two
             others remain.
-        now: New runs that are compared. Collapsed runs are left out if those of `before` are.
-        p_value: Probability of such a drop if nothing has changed, corrected for the number of
-            tasks (Holm).
+        now: New runs that are compared. Collapsed runs are left out if they are left out of
+            `before` too.
+        p_value: Probability of a drop at least as large as the observed one if nothing has changed,
+            corrected for the number of tasks and guards (Holm).
         tolerated: Drop above which the task fails, whatever the results of other tasks are.
         detectable: Drop of the expected score (without noise) that four of five checks detect.
         is_worse: True if the score is significantly worse than the baseline's.
@@ -155,7 +156,7 @@ class TaskVerdict:
 
     @property
     def drop(self) -> float:
-        """Mean score of the baseline's runs minus that of the new runs; positive if it fell."""
+        """Mean score of the baseline's runs minus that of the new runs; positive for a decrease."""
         return self.before.mean - self.now.mean
 
 
@@ -260,7 +261,7 @@ class Verdict:
         return f"None of {len(self.tasks)} tasks is significantly worse than the baseline."
 
 
-def judge(  # noqa: PLR0913  (what a verdict is made of)
+def judge(  # noqa: PLR0913  (the parts of a verdict)
     title: str,
     before: Mapping[str, Sample],
     now: Mapping[str, Sample],
@@ -348,7 +349,7 @@ _Pair = tuple[Sample, Sample]
 
 
 def _guards_of(pairs: Mapping[str, _Pair]) -> list[tuple[str, str]]:
-    """Return the tasks and guards that both the old and the new runs have."""
+    """Return pairs (task, guard) for the guards that both the old and the new runs have."""
     return [
         (task, guard)
         for task, (old, new) in pairs.items()

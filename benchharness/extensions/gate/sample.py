@@ -1,4 +1,4 @@
-"""Runs of one task for the regression check: scores per seed, and outcomes per example."""
+"""Summarize the runs of a task for the regression check: scores per seed, outcomes per example."""
 
 import json
 import math
@@ -167,7 +167,7 @@ class Change:
 
     Attributes:
         seed: Seed of both runs.
-        step: The step.
+        step: Number of the training step.
         before: Loss of the baseline's run.
         now: Loss of the new run.
     """

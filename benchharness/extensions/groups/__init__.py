@@ -1,4 +1,4 @@
-"""Scores of groups of rows: by length, category, gold answer, column, or a condition."""
+"""Compute the scores of groups of rows: by length, category, gold answer, column or condition."""
 
 from benchharness.extension import READ, Command, Extension
 

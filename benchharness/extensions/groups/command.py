@@ -74,7 +74,7 @@ def groups(
 
 def _show(found: Found) -> None:
     if found.reason or not found.groupings:
-        reason = found.reason or "it has neither lengths that differ nor categories"
+        reason = found.reason or "its rows have no different lengths and no categories"
         typer.echo(visible(f"{found.title}: no groups, because {reason}"))
         return
     said = f"{counted(found.rows, 'row')}, {counted(found.seeds, 'seed')}"
@@ -104,12 +104,12 @@ def cells_of(group: Group, flags: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def ends(interval: Interval) -> str:
-    """Return an interval of a score as text."""
+    """Return an interval of a score as text, such as "81.2 to 86.0"."""
     return f"{shown(interval.low)} to {shown(interval.high)}"
 
 
 def sentences(grouping: Grouping) -> Iterator[str]:
-    """Yield sentences about the worst group and the largest gap."""
+    """Yield a sentence about the worst group and the largest gap between two groups."""
     worst, gap = grouping.worst, grouping.gap
     yield (
         f"worst: {worst.names[0]}, {shown(worst.value)} ({ends(worst.interval)}). Largest gap: "
@@ -120,17 +120,17 @@ def sentences(grouping: Grouping) -> Iterator[str]:
 def legend(points: float) -> Iterator[str]:
     """Yield sentences that explain the columns."""
     yield (
-        "gap to others: score of the group minus that of the other rows; * marks p below "
+        "gap to others: score of the group minus the score of the other rows; * marks p below "
         f"{ALPHA:g}, corrected for all groups of the split (Holm)."
     )
     yield (
-        f"power: the probability that such a test finds a gap of {points:g} points. rows needed: "
-        f"the size of the group with which it is {POWER:.0%}."
+        f"power: the probability that the test finds a gap of {points:g} points. rows needed: the "
+        f"size of the group with which this probability is {POWER:.0%}."
     )
 
 
 def to_json(found: Found) -> dict[str, Any]:
-    """Return the groups of a split as JSON data; without groups, the flags and the reason."""
+    """Return the groups of a split as JSON data; only the flags and the reason without scores."""
     facts: dict[str, Any] = {"flags": list(found.flags), "reason": found.reason}
     if found.reason:
         return facts

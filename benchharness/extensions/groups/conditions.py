@@ -1,13 +1,13 @@
-"""Groupings of rows: the values of `--groups`, and the rows that belong to each group.
+"""Parse the values of `--groups`, and find the rows that belong to each group.
 
-A value of `--groups` is one of a small closed set of forms, and is never evaluated as code:
+A value of `--groups` has one of these forms, and is never evaluated as code:
 
 * `length`: thirds by the number of words
 * `category`: the benchmark's own categories, such as RACE's levels
 * `answer`: the gold answer, for tasks with classes or labels
 * the name of a column of custom data: one group per value
 * a condition, `SUBJECT OPERATOR VALUE`, such as `len(text) > 100`: the rows that fulfil it, and
-  the others
+  all other rows
 """
 
 import operator
@@ -27,10 +27,10 @@ from benchharness.tasks.suites import find_task, split_title
 LENGTH, CATEGORY, ANSWER = "length", "category", "answer"
 
 DEFAULT = (LENGTH, CATEGORY)
-"""Groupings of a split if the user names none. Those that a split does not have are left out."""
+"""Groupings of a split without `--groups`. A grouping is left out if a split has no such groups."""
 
 MOST_VALUES = 30
-"""Largest number of different values of a column that are groups."""
+"""Largest number of groups of one grouping, i.e. of different values of a column."""
 
 _ORDERS: Mapping[str, Callable[[float, float], bool]] = {
     "<=": operator.le,
@@ -52,11 +52,11 @@ Groups = Mapping[str, Sequence[int]]
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """Examples of a split, and where their other columns can be read.
+    """Examples of a split, with access to the other columns of custom data.
 
     Attributes:
-        examples: The examples.
-        job: Job that predicted them, whose data contain the columns.
+        examples: Examples of the split, in order.
+        job: Job that predicted the examples; it has the location of the data.
         split: Name of the split.
     """
 
@@ -72,8 +72,8 @@ class Rows:
     def column(self, name: str) -> list[Any] | None:
         """Return the value of each example in a column of the custom data.
 
-        The result is None if the task has no custom data, or the data have no such column. If
-        several rows of the table are one example, the value is that of the first row.
+        The result is None if the task has no custom data, or the data do not have the column. If
+        several rows of the table form one example, its value is the value in the first of them.
 
         Raises:
             DataError: The data cannot be read.
@@ -91,17 +91,19 @@ class Rows:
 
 
 def groups_of(spec: str, rows: Rows) -> Groups:
-    """Return the groups of a value of `--groups`.
+    """Return the groups of rows for one value of `--groups`.
 
     Rows with an empty cell in a column are in no group.
 
     Args:
-        spec: The value, in one of the forms that this module describes.
+        spec: Value of `--groups`, in one of the forms in the module's docstring.
         rows: Examples of the split.
 
     Raises:
-        BenchError: The value has another form, or there are no such groups in this split.
-        DataError: A cell that is compared with a number is no number.
+        BenchError: The value has another form, a column has too many values, or no row of this
+            split fulfils a condition or no row contradicts it.
+        DataError: A cell that is compared with a number is not a number, or the data cannot be
+            read.
     """
     spec = spec.strip()
     if spec in (LENGTH, CATEGORY):
@@ -136,7 +138,11 @@ def _slices(spec: str, rows: Rows) -> Groups:
 
 
 def _answer(example: Example) -> str:
-    """Return the gold answer as the name of a group: a class, labels, or whether there is one."""
+    """Return the name of an example's group by gold answer.
+
+    The name consists of the labels or the class, or states if the question has an answer. It is ""
+    if the answer is hidden.
+    """
     traits = example.traits
     if traits.labels:
         return " and ".join(traits.labels)
@@ -184,7 +190,7 @@ def _by_condition(rows: Rows, subject: str, operation: str, value: str) -> Group
 
 
 def _subject(rows: Rows, subject: str) -> Sequence[Any]:
-    """Return the value of each example on the left side of a condition; None if it is empty."""
+    """Return each example's value for the left side of a condition; None for an empty value."""
     measures: Mapping[str, Callable[[str], Any]] = {
         "text": str,
         "len(text)": len,
@@ -218,12 +224,18 @@ def _number(value: Any, place: str, error: type[BenchError]) -> float:
 
 
 def with_groups(specs: Iterable[str], rows: Rows) -> dict[str, Groups]:
-    """Return the groups of each value of `--groups`, keyed by the value.
+    """Return the groups of rows for each value of `--groups`, keyed by the value.
 
-    Without values, the groupings in `DEFAULT` that the split has are returned.
+    Without values, use the groupings in `DEFAULT`, and leave out groups with a single row and
+    groupings with fewer than two groups.
+
+    Args:
+        specs: Values of `--groups`; may be empty.
+        rows: Examples of the split.
 
     Raises:
-        BenchError: A value has an unknown form, or a group has only one row.
+        BenchError: A value has an unknown form, puts all rows in one group, or has a group with a
+            single row.
     """
     asked = tuple(specs)
     found = {spec: groups_of(spec, rows) for spec in asked or DEFAULT}
@@ -231,8 +243,8 @@ def with_groups(specs: Iterable[str], rows: Rows) -> dict[str, Groups]:
         alone = next((name for name, places in groups.items() if len(places) == 1), "")
         if alone and asked:
             raise BenchError(
-                f"--groups {spec!r}: the group {alone!r} of {rows.title} has only one row, from "
-                "which no interval can be computed: use a condition that joins it with others."
+                f"--groups {spec!r}: the group {alone!r} of {rows.title} has only one row, so its "
+                "interval cannot be computed: use a condition that joins it with other rows."
             )
         if asked and len(groups) < 2:
             raise BenchError(

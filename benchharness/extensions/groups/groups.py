@@ -1,4 +1,4 @@
-"""Groups of stored systems: the scores of each group on each split of a task."""
+"""Compute the scores of groups of rows for stored systems."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,12 +31,13 @@ from benchharness.tasks.task import suffix_of
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """Options of the measurement.
+    """Options for the scores of groups.
 
     Attributes:
-        specs: Values of `--groups`; empty for the groupings that a split has by itself.
+        specs: Values of `--groups`; empty for the groupings in `conditions.DEFAULT`.
         split: "dev" or "test".
-        points: Gap for the statement about power, times 100.
+        points: Gap, in points (hundredths of a score), for which the power and the number of needed
+            rows are computed.
     """
 
     specs: tuple[str, ...] = ()
@@ -49,19 +50,19 @@ DEFAULTS = Wanted()
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """Groups of a system on one split.
+    """Scores of the groups of a split, for all runs of a system.
 
     Attributes:
         task: Name of the task.
         split: Name of the split.
         flags: Warnings about the runs.
-        reason: Reason why nothing was measured; else empty.
-        rows: Number of rows.
-        seeds: Number of runs.
-        metrics: Names of the scores whose mean is measured.
-        groupings: The groups, by criterion.
-        ids: Id of each row.
-        wrong: For each row, whether at least half of the runs answer it wrongly.
+        reason: Reason why there are no scores; empty if there are scores.
+        rows: Number of rows of the split.
+        seeds: Number of runs, one per seed.
+        metrics: Names of the metrics; the score of a group is their mean.
+        groupings: Groupings with their groups; may be empty if the split has no groups.
+        ids: Id of each row of the split, in order.
+        wrong: True for each row that at least half of the runs answer wrongly.
         keys: Keys of the runs.
     """
 
@@ -88,8 +89,8 @@ def found_of(store: Store, rows: Selected, wanted: Wanted) -> Iterator[Found]:
 
     Args:
         store: Store that contains the runs.
-        rows: The entry, and the tasks.
-        wanted: Options of the measurement.
+        rows: Leaderboard entry and tasks.
+        wanted: Options for the scores of groups.
 
     Raises:
         BenchError: A value of `--groups` does not fit a split, or `points` is out of range.
@@ -112,7 +113,7 @@ def cell_groups(stored: StoredPredictions, cell: Cell, wanted: Wanted) -> Iterat
     Args:
         stored: Reader of the stored predictions and their examples.
         cell: Cell with the runs.
-        wanted: Options of the measurement.
+        wanted: Options for the scores of groups.
 
     Raises:
         BenchError: A value of `--groups` does not fit the split.
@@ -146,13 +147,17 @@ def cell_groups(stored: StoredPredictions, cell: Cell, wanted: Wanted) -> Iterat
 def groups_of_split(
     predicted: PredictedSplit, job: Job, plain: Found, wanted: Wanted = DEFAULTS
 ) -> Found:
-    """Measure the groups of a split.
+    """Compute the score of each group of rows in a split.
 
     Args:
         predicted: Examples of the split, and the predictions of each run.
         job: Job of one of the runs.
-        plain: Result without measurements.
-        wanted: Options of the measurement.
+        plain: Result to complete: it has the task, the split and the runs, but no scores.
+        wanted: Options for the scores of groups.
+
+    Returns:
+        The completed result. If the metric cannot be computed per row, its `reason` is set and it
+        has no groupings.
 
     Raises:
         BenchError: A value of `--groups` does not fit the split.
@@ -181,7 +186,7 @@ def groups_of_split(
 
 
 def _in_units(groupings: Mapping[str, Groups], units: Units) -> dict[str, Groups]:
-    """Replace the rows of each group by units: rows that are scored together are one unit.
+    """Return groupings with units in place of rows; rows that are scored together form a unit.
 
     A unit belongs to the group of its first row. Groups of fewer than two units are left out.
     """
@@ -194,7 +199,7 @@ def _in_units(groupings: Mapping[str, Groups], units: Units) -> dict[str, Groups
 
 
 def _in_rows(grouping: Grouping, units: Units) -> Grouping:
-    """Replace the units of each group by their rows."""
+    """Return a grouping with the rows of each unit in place of the unit."""
     rows = [[row for unit in each.places for row in units[unit]] for each in grouping.groups]
     groups = (
         replace(each, rows=len(found), places=tuple(found))
@@ -204,7 +209,7 @@ def _in_rows(grouping: Grouping, units: Units) -> Grouping:
 
 
 def metrics_of(predicted: PredictedSplit) -> tuple[str, ...]:
-    """Return the names of the scores on a split that count for its task's score."""
+    """Return the names of the scores on a split from which its task's score is computed."""
     task = predicted.task
     rule: ScoreRule = SUITES[task.suite].rule
     ending, counted = suffix_of(predicted.split), score_names(task.name, rule)
@@ -213,5 +218,5 @@ def metrics_of(predicted: PredictedSplit) -> tuple[str, ...]:
 
 
 def ids_of(found: Found, places: Sequence[int]) -> tuple[str, ...]:
-    """Return the ids of rows by their indices in the split."""
+    """Return the ids of the rows with the given indices in the split."""
     return tuple(found.ids[place] for place in places)

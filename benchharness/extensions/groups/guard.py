@@ -1,4 +1,4 @@
-"""Guard of `bench check`: the score of the worst group."""
+"""Define the guard `worst-group` of `bench check`: the score of the worst group."""
 
 from benchharness.errors import BenchError
 from benchharness.extensions.groups.groups import Found, Wanted, groups_of_split
@@ -15,7 +15,7 @@ def worst_group(predicted: PredictedSplit, job: Job, argument: str) -> float:
         argument: Grouping, as in `--groups`; empty for thirds by length.
 
     Raises:
-        BenchError: The split has no such groups.
+        BenchError: The split has no groups of this kind, or their scores cannot be computed.
     """
     wanted = Wanted(specs=(argument or "length",))
     plain = Found(task=job.task, split=predicted.split)

@@ -1,10 +1,11 @@
-"""Scores of groups of rows, their gaps to the other rows, and which gaps could be seen at all.
+"""Compute scores of groups of rows, their gaps to the other rows, and the power of the tests.
 
-A group is compared with all other rows of its grouping. The noise of such a gap has two sources, as
-everywhere in benchharness (`benchharness.leaderboard.comparing.noise`): the choice of rows, which
-is independent for the group and the other rows, and the seeds, which affect both together. The
-interval of the worst group and that of the largest gap are from a bootstrap over rows and seeds,
-because they are chosen among several groups.
+A group is compared with all other rows of its grouping. The difference of their scores, the gap,
+has two sources of noise, as everywhere in benchharness
+(`benchharness.leaderboard.comparing.noise`): the choice of rows, which is independent for the group
+and the other rows, and the seeds, which affect both together. The intervals of the worst group and
+of the largest gap come from a bootstrap over rows and seeds, because these two are chosen among
+several groups.
 """
 
 import math
@@ -30,15 +31,15 @@ from benchharness.leaderboard.comparing.noise import (
 from benchharness.leaderboard.statistics import Interval, holm
 
 ALPHA = 0.05
-"""Family-wise error rate: the probability that any gap of a split is called significant although no
-group differs."""
+"""Family-wise error rate: the probability that at least one gap of a split is called significant
+although no group differs."""
 
 POWER = 0.8
-"""Probability with which a gap is found, for the number of rows that is needed (Cohen, Statistical
-Power Analysis, 1988, section 2.4)."""
+"""Power of the test for which the number of needed rows is computed (Cohen, Statistical Power
+Analysis, 1988, section 2.4)."""
 
 DRAWS, MOST_DRAWN = 1_000, 20_000_000
-"""Number of resamples, and the largest number of rows that are drawn in all of them together."""
+"""Number of resamples, and the largest total number of rows that are drawn for all resamples."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +57,7 @@ class Group:
         power: Probability that the test finds a gap of `Grouping.points`, if it is the only gap.
         needed: Number of rows of the group with which this probability is POWER, if the number of
             other rows grows in proportion; None if no number suffices with these seeds.
-        places: Index of each row in the split.
+        places: Indices of the group's rows in the split.
     """
 
     name: str
@@ -72,19 +73,20 @@ class Group:
 
     @property
     def differs(self) -> bool:
-        """True if the gap is significant."""
+        """True if the p-value of the gap is below ALPHA."""
         return self.p_value < ALPHA
 
 
 @dataclass(frozen=True, kw_only=True)
 class Extreme:
-    """Score or gap that was chosen as the lowest or the largest of several.
+    """Lowest score of all groups, or largest gap between two groups.
 
     Attributes:
-        names: Names of the group or the two groups.
-        value: The score, or the score of the first group minus that of the second.
-        interval: 95 % confidence interval that is valid although the groups were chosen by their
-            scores: with this probability, the intervals of all groups or pairs are correct.
+        names: Name of the group, or names of the two groups.
+        value: Score of the group, or score of the first group minus the score of the second.
+        interval: Simultaneous 95 % confidence interval: with this probability, the intervals of all
+            groups (or pairs) are correct together. So it is valid although the group was chosen by
+            its score.
     """
 
     names: tuple[str, ...]
@@ -94,11 +96,11 @@ class Extreme:
 
 @dataclass(frozen=True, kw_only=True)
 class Grouping:
-    """Groups of one split by one criterion.
+    """Groups of a split by one criterion.
 
     Attributes:
-        spec: The criterion, as in `--groups`.
-        groups: The groups.
+        spec: Criterion, as in `--groups`.
+        groups: Scores of the groups.
         worst: Group with the lowest score.
         gap: Largest gap between two groups.
         points: Gap for which `Group.power` and `Group.needed` hold, in the unit of the score.
@@ -113,7 +115,12 @@ class Grouping:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Side:
-    """Rows of a group, or the other rows: their outcomes, and the sample for their noise."""
+    """Rows of a group, or all other rows.
+
+    Attributes:
+        outcomes: Outcomes of the rows, from which their score is computed.
+        sample: Score per seed, and the data from which its noise is estimated.
+    """
 
     outcomes: Outcomes
     sample: Sample
@@ -134,13 +141,13 @@ def _side(outcomes: Outcomes, places: Sequence[int]) -> _Side:
 
 
 def gap_noise(one: _Side, other: _Side) -> Noise:
-    """Return the noise of the difference of two groups' scores.
+    """Return the noise of the difference between the scores of two groups.
 
     The rows of both groups are independent samples, so their variances are added (Welch, 1947). If
-    that of all rows together leads to a larger value, it is used: a small group with hardly any
-    wrong answers has a small variance by chance, which would be a false alarm in up to 6 % of
-    cases. A seed affects both groups together, so the variance over seeds is that of the
-    difference.
+    the pooled variance of all rows gives a larger sum, it is used instead: a small group with
+    hardly any wrong answers may have a small variance by chance, which would raise the rate of
+    false alarms to 6 %. A seed affects both groups together, so the variance over seeds is computed
+    from the difference per seed.
     """
     parts = [(side.variance, side.count - 1) for side in (one, other)]
     units = sum(variance for variance, _ in parts)
@@ -170,9 +177,14 @@ def gap_noise(one: _Side, other: _Side) -> Noise:
 
 
 def power_of(noise: Noise, points: float, alpha: float) -> float:
-    """Return the probability that a two-sided t-test at the level `alpha` finds a gap of `points`.
+    """Return the probability that a two-sided t-test finds a gap.
 
-    The test statistic then has a noncentral t distribution.
+    The test statistic has a noncentral t distribution.
+
+    Args:
+        noise: Noise of the gap.
+        points: True gap, in the unit of the score.
+        alpha: Significance level of the test.
     """
     estimate = noise.estimate(points)
     if not estimate.variance:
@@ -204,12 +216,12 @@ def rows_needed(noise: Noise, rows: int, points: float, alpha: float) -> int | N
     Args:
         noise: Noise of the gap with the present rows.
         rows: Present number of rows of the group.
-        points: The gap, in the unit of the score.
+        points: True gap, in the unit of the score.
         alpha: Significance level of the test.
 
     Returns:
-        The number; None if MOST_TIMES as many rows do not suffice, because the seeds differ too
-        much.
+        The number of rows; None if MOST_TIMES as many rows do not suffice, because the seeds differ
+        too much.
     """
     low, high = 2.0 / rows, MOST_TIMES
     if power_of(_with_rows(noise, high), points, alpha) < POWER:
@@ -234,11 +246,12 @@ def measure(
     """Compute the scores and gaps of all groups of a split.
 
     Args:
-        outcomes: Outcomes of a system on the split, with a unit per row.
+        outcomes: Outcomes of a system on the split, with one unit per row.
         groupings: Indices of the rows in each group, keyed by grouping, then by the name of the
-            group. Each group has at least two rows, and each grouping at least two groups.
+            group. Each group has at least two rows. Groupings with fewer than two comparable groups
+            are left out.
         bounds: Lowest and highest possible score.
-        points: Gap for the statement about power, in the unit of the score.
+        points: Gap for which the power is computed, in the unit of the score.
         draws: Number of resamples for the worst group and the largest gap.
     """
     groupings = {spec: _comparable(groups) for spec, groups in groupings.items()}
@@ -287,7 +300,7 @@ def _rest(groups: Groups, places: Sequence[int]) -> frozenset[int]:
 
 
 def _comparable(groups: Groups) -> Groups:
-    """Leave out groups with fewer than two other rows, which categories that overlap may have."""
+    """Return the groups with at least two other rows; overlapping categories may have fewer."""
     return {name: found for name, found in groups.items() if len(_rest(groups, found)) > 1}
 
 
@@ -296,7 +309,7 @@ def _pair(outcomes: Outcomes, places: Sequence[int], groups: Groups) -> tuple[_S
 
 
 def _key(groups: Groups, name: str) -> frozenset[frozenset[int]]:
-    """Return a key that is equal for a group and for the rows that it is compared with."""
+    """Return a key that is the same for a group and for the rows with which it is compared."""
     return frozenset((frozenset(groups[name]), _rest(groups, groups[name])))
 
 
@@ -337,10 +350,10 @@ def _within(interval: Interval, bounds: Interval, value: float) -> Interval:
     return interval.within(Interval(low=min(bounds.low, value), high=max(bounds.high, value)))
 
 
-# The worst group and the largest gap. They are chosen by their scores, so the intervals of single
-# groups are too optimistic for them. A bootstrap gives the largest deviation, in standard errors,
-# over all groups or pairs, whose 95th percentile is the reach of intervals that hold for all of
-# them together (the maximum-t method; Hothorn et al., Biometrical Journal, 2008).
+# Worst group and largest gap. They are chosen by their scores, so their intervals as single groups
+# would be too narrow. A bootstrap gives the distribution of the largest deviation of all groups (or
+# pairs) in standard errors. Its 95th percentile is the half width of simultaneous intervals (the
+# maximum-t method; Hothorn et al., Biometrical Journal, 2008).
 
 
 def _chosen(

@@ -14,7 +14,7 @@ from benchharness.stored.sheet import Evidence, Line, Part, Subject, Table
 
 
 def part(subject: Subject) -> Part:
-    """Return the section about groups: length and categories of each task."""
+    """Return the section about groups by length and by category, for each task."""
     found = [
         each
         for task in subject.tasks
@@ -23,7 +23,7 @@ def part(subject: Subject) -> Part:
     known = [(each, grouping) for each in found for grouping in each.groupings]
     missing = [f"{each.title}: {each.reason}" for each in found if each.reason]
     missing += [
-        f"{each.title}: it has neither lengths that differ nor categories"
+        f"{each.title}: its rows have no different lengths and no categories"
         for each in found
         if not each.reason and not each.groupings
     ]
@@ -51,7 +51,7 @@ def part(subject: Subject) -> Part:
         basis=" ".join(basis) if known else "",
         missing=(
             *missing,
-            "groups by a column or a condition of your own: `bench groups SYSTEM --groups COLUMN`",
+            "groups by a column were not compared: `bench groups SYSTEM --groups COLUMN` does it",
         ),
         tables=[_table(each, grouping) for each, grouping in known],
         evidence={

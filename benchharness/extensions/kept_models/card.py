@@ -102,7 +102,7 @@ def card_of(folder: Path, data: str) -> Card:
     their defaults.
 
     Args:
-        folder: The folder.
+        folder: Folder of the model.
         data: Source of the rows of the run, as in `--data`.
     """
     told = json.loads((folder / TAKEN).read_text(encoding="utf-8"))

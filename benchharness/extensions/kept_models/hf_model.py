@@ -87,7 +87,7 @@ class PlainModel:
 
         Args:
             task: Task of the example.
-            example: The example.
+            example: Example to tokenize.
             limits: Maximum lengths, and the stride of windows.
 
         Returns:

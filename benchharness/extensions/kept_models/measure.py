@@ -279,8 +279,8 @@ def check(
 
     Args:
         model: The run's network, whose head encodes the examples and decodes the logits.
-        original: The original.
-        other: The variant.
+        original: Original model.
+        other: Variant of the model.
         rows: Examples, keyed by split. Times are measured on examples of the first split.
         margin: Loss of score that is accepted, as a fraction (0.01 is one point); None for
             `default_margin`.

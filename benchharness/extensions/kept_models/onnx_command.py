@@ -102,7 +102,7 @@ def finish(taken: "Taken", found: Found, wanted: Variants) -> "list[Check]":
     folder, data = taken.folder, found.result.job.data
     odd = taken.checked.unexplained
     other = (
-        f"{odd} predictions on dev rows differ from the stored ones. The scores are those of the "
+        f"{odd} predictions on dev rows differ from the stored ones. The scores belong to the "
         "stored predictions."
     )
     notes = [*([found.note] if found.note else []), *([other] if odd else [])]

@@ -235,7 +235,7 @@ def _quantize(source: Path, target: Path) -> None:
 def processor() -> str:
     """Return the type of this machine's processor, such as "avx512_vnni" or "arm64".
 
-    It is part of the name of an int8 file. The names are those of the library optimum.
+    It is part of the name of an int8 file. The library optimum uses the same names.
     """
     flags = cpu_flags()
     for name in ("avx512_vnni", "avx_vnni", "avx512f", "avx2"):

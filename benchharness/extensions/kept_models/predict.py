@@ -153,7 +153,7 @@ def answer(prediction: Prediction, example: Example, task: Task, *, scores: bool
     """Return a prediction as readable JSON data, with the id of its example.
 
     Args:
-        prediction: The prediction.
+        prediction: Prediction to convert.
         example: Example that was predicted.
         task: Task of the example.
         scores: True to add the probability of each label, if the prediction has probabilities.

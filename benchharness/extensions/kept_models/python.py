@@ -112,7 +112,7 @@ def model(
         task: The task, if the run was trained on several tasks (by default, the first of them in
             alphabetical order), or if the leaderboard entry has runs on several tasks.
         collapsed_too: Whether to return a model that has learned nothing, instead of an error.
-        db: The database.
+        db: Path or URL of the database with the run.
 
     Raises:
         BenchError: The model was not kept, no transformers class represents it, or it has learned

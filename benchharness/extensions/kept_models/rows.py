@@ -35,7 +35,7 @@ def reader_of(task: Task, columns: str = "") -> Reader:
     """Create a function that converts the rows of a table to examples of a task, without labels.
 
     Args:
-        task: The task.
+        task: Task of the examples.
         columns: Columns to read, in the format of `--columns`, e.g. "text=review". If it is empty,
             the names of columns in the task's own data are used or, if a table does not have these,
             other usual names.

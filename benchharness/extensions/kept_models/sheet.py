@@ -40,7 +40,7 @@ def part(subject: Subject) -> Part | None:
     columns = ("file", "model's score", "its score", "differ", "time per row", "size", "ms p50")
     return Part(
         text=" ".join(str(each["sentence"]) for each in found),
-        basis="The predictions of each file were compared with those of the model when it was "
+        basis="The predictions of each file were compared with the model's when it was "
         "exported. Time and size are shares of the model's.",
         tables=[Table(title="Variants", columns=columns, lines=lines)],
         facts={str(each["variant"]): each for each in found},

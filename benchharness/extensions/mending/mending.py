@@ -1,4 +1,4 @@
-"""Advice on collapsed runs, which have learned nothing: which training to try instead.
+"""Advise on collapsed runs, which have learned nothing: find settings that most likely help.
 
 Three causes are checked, the most frequent one first: the training was too short, the user's
 learning rate is too high, or the recipe's learning rate is too low for a small encoder. If none
@@ -42,12 +42,12 @@ FROZEN_RATE = 1e-3
 def advise(options: RunOptions, store: Store, rows: Sequence[RunRow]) -> Iterator[Advice]:
     """Yield a command for the collapsed runs of each model; one command may cover several tasks.
 
-    A run of a sweep is left out if another setting of the sweep has learned something.
+    Runs of a sweep are left out if one of the sweep's settings has learned something.
 
     Args:
-        options: The options of the run.
-        store: The open database of results.
-        rows: The finished jobs of the run.
+        options: Options of the user's `bench run`.
+        store: Open store of results.
+        rows: Finished jobs of the user's run.
     """
     found: defaultdict[tuple[str, str, RunOptions], list[str]] = defaultdict(list)
     for task, runs in _by_score(rows):
@@ -72,7 +72,7 @@ def advise(options: RunOptions, store: Store, rows: Sequence[RunRow]) -> Iterato
 
 
 def _by_score(rows: Iterable[RunRow]) -> Iterator[tuple[str, list[RunRow]]]:
-    """Yield tasks, each with the seeds of one training on it, or with all runs of a sweep.
+    """Yield pairs (task, runs): runs that differ only in the seed, or all runs of a sweep.
 
     A run that is trained on several tasks is yielded once for each of them.
     """
@@ -85,13 +85,16 @@ def _by_score(rows: Iterable[RunRow]) -> Iterator[tuple[str, list[RunRow]]]:
 
 
 def remedy(options: RunOptions, job: Job, model: ModelSpec, steps: int) -> tuple[str, RunOptions]:
-    """Return why a job has probably learned nothing, and options that would most likely help.
+    """Return the probable reason why a job has learned nothing, and options that most likely help.
 
     Args:
-        options: The options with which the job was run.
-        job: The collapsed job.
-        model: The model of the job.
-        steps: The number of its training steps.
+        options: Options with which the job was run.
+        job: Job that has learned nothing.
+        model: Model of the job.
+        steps: Number of training steps of the job.
+
+    Returns:
+        The reason as a clause, such as "it was trained for only 20 steps", and the new options.
     """
     enough, setting = enough_steps(), job.settings[RATE]
     rate = float(setting.value)
@@ -122,17 +125,14 @@ def remedy(options: RunOptions, job: Job, model: ModelSpec, steps: int) -> tuple
 
 
 def _own_rate(job: Job, model: ModelSpec, recipe: str | None) -> float:
-    """Return the learning rate of a recipe for the model and the task of a job.
-
-    If the recipe has several rates, it is the highest one.
-    """
+    """Return the (highest) learning rate of a recipe for the model and the task of a job."""
     as_text = {"as_text": "true"} if job.as_text else {}
     points = resolve_sweep(model, job.task, recipe, as_text)
     return max(float(point.settings[RATE].value) for point in points)
 
 
 def _set(options: RunOptions, values: Mapping[str, str], without: Collection[str]) -> RunOptions:
-    """Return the options with other values of `--set`, and without some of the user's values."""
+    """Return the options with `values` for `--set`, and without the settings named in `without`."""
     gone = {*values, *without}
     kept = [each for each in options.set if each.partition("=")[0].strip() not in gone]
     return replace(options, set=(*kept, *(f"{name}={value}" for name, value in values.items())))

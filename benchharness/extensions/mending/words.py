@@ -1,4 +1,4 @@
-"""Options of a run as a command of the shell or as a call in Python."""
+"""Write the options of a run as a shell command or as a Python call."""
 
 import json
 import os
@@ -28,7 +28,7 @@ def shell_command(options: RunOptions, tasks: Iterable[str] = ()) -> str:
     Passwords in the address of the database are left out.
 
     Args:
-        options: The options; those with their default value are left out.
+        options: Options of the run. Options with their default value are left out.
         tasks: Full names of tasks, whose plugin files become values of `--plugin`.
     """
     words = ["bench", "run"]
@@ -44,7 +44,7 @@ def shell_command(options: RunOptions, tasks: Iterable[str] = ()) -> str:
 
 
 def python_call(options: RunOptions) -> str:
-    """Return the call `bh.run(...)` with some options; those with their default are left out."""
+    """Return the call `bh.run(...)` with the options that do not have their default value."""
     words = []
     for name, value in _chosen(options):
         shown: Any = value

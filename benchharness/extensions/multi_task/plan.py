@@ -58,7 +58,7 @@ class MultiTask(Technique):
     def resolve(self, resolver: "Resolver", recipes: "Recipes") -> list[tuple[ModelSpec, str]]:
         """Resolve one recipe per model, which is used for all tasks.
 
-        The arguments and the return value are those of `Technique.resolve`.
+        The arguments and the return value are the same as for `Technique.resolve`.
 
         Raises:
             BenchError: Two of the tasks are versions of the same benchmark and share examples.
@@ -89,7 +89,7 @@ class MultiTask(Technique):
     def chained(self, parts: "Parts", model: ModelSpec, jobs: list[Job]) -> list[Job]:
         """Add the multi-task job before the job of a task that starts from the shared encoder.
 
-        All other jobs stay unchanged. The arguments are those of `Technique.chained`.
+        All other jobs stay unchanged. The arguments are the same as for `Technique.chained`.
         """
         *before, job = jobs
         if job.start is None or job.start.kind != "together":

@@ -33,7 +33,7 @@ class PaperTable:
     """Table of a paper, which shows a leaderboard.
 
     Attributes:
-        board: The leaderboard.
+        board: Leaderboard that the table shows.
         table: Content of the table.
         choice: Columns and other options of the table.
         label: LaTeX label of the table.

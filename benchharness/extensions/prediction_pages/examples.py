@@ -67,7 +67,7 @@ class AnswerView:
     """Answer that one or more seeds of a system gave to an example.
 
     Attributes:
-        text: The answer.
+        text: Answer as text.
         state: "right" or "wrong"; empty if the gold answer is unknown.
         note: The seeds that gave the answer (if the system has several), and its mean probability
             if that is known.

@@ -40,7 +40,7 @@ class MatrixView:
     Attributes:
         system: Name of the system.
         number: Index of the system on the page, from 0.
-        confusion: The matrix.
+        confusion: Counts of gold and predicted classes.
     """
 
     system: str

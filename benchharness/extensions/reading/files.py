@@ -65,7 +65,7 @@ def read_conversations(
         name: The name of the file, for messages.
         content: The bytes of the file.
         layout: The task: "quac", "coqa" or "hotpotqa".
-        examples: The questions.
+        examples: Questions of the split.
 
     Returns:
         Pairs (question id, prediction), or None if a problem has no clear fix; and the problems.
@@ -248,7 +248,7 @@ def read_questions(path: Path, task: SpanTask, rows: SplitRows, _: object) -> Pr
     """Read a prediction file of QuAC, CoQA or HotpotQA; missing answers count as wrong.
 
     Args:
-        path: The file.
+        path: Path of the file.
         task: The task, whose field `files` names the layout.
         rows: The questions of the split.
         _: Not used.

@@ -71,7 +71,7 @@ def with_history(question: str, before: Sequence[str], history: int) -> str:
     """Return a question followed by the previous turns of its conversation, the newest first.
 
     Args:
-        question: The question.
+        question: Current question.
         before: All previous turns, the oldest first.
         history: Maximum number of turns to append; older ones are left out.
     """
@@ -336,10 +336,10 @@ def best_stretch(context: str, start: int, end: int, answer: str) -> tuple[int, 
     the span is removed.
 
     Args:
-        context: The context.
+        context: Context to search.
         start: Index of the first character of the part.
         end: Index after the last character of the part.
-        answer: The answer.
+        answer: Gold answer, as a text.
 
     Returns:
         Start and end of the span in the context, in characters.

@@ -1,4 +1,4 @@
-"""Run stored jobs again from what they stored, and judge whether the same results come out."""
+"""Run stored jobs again with their stored settings, and judge whether the results are the same."""
 
 from benchharness.extension import COMPARE, Command, Extension
 

@@ -1,4 +1,4 @@
-"""Find what differs between a stored run and its repetition, the first thing first."""
+"""Find the differences between a stored run and its repetition."""
 
 import math
 import os
@@ -27,11 +27,12 @@ from benchharness.tasks.suites import find_task, split_title
 from benchharness.tasks.task import Task
 
 NEAR = 1e-9
-"""Largest difference at which two computations of the same score count as equal."""
+"""Largest absolute or relative difference of two scores that count as equal."""
 
 FAR = 1e-3
-"""Relative difference of the first training loss in fp32 that no rounding explains. Other kernels
-and numbers of threads change this loss by less than 1e-5, and another seed by more than 1e-2."""
+"""Relative difference of the first training loss in fp32 above which rounding is no explanation.
+Other kernels and numbers of threads change this loss by less than 1e-5, and another seed changes
+it by more than 1e-2."""
 
 OF_KERNELS = (
     "ATEN_CPU_CAPABILITY",
@@ -39,21 +40,22 @@ OF_KERNELS = (
     "MKL_ENABLE_INSTRUCTIONS",
     "ONEDNN_MAX_CPU_ISA",
 )
-"""Environment variables that choose kernels, and that the provenance of a run does not record."""
+"""Environment variables that select CPU kernels. The provenance of a run does not have them."""
 
 _SOME = 5  # number of rows that a sentence names
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cause:
-    """A thing that differs between a stored run and its repetition.
+    """A difference between a stored run and its repetition.
 
     Attributes:
-        thing: Name of the thing: "data", "weights", "start", "package", "machine", "recipe",
-            "truncated length", "label order", "metric", "score", "seed", "curve" or "prediction".
-        sentence: What it was and what it is, without a final period.
-        is_sure: True if neither another machine nor another seed changes this thing, so that the
-            stored run is not what its job describes.
+        thing: Keyword for the thing that differs: "data", "weights", "start", "package", "machine",
+            "recipe", "truncated length", "label order", "metric", "score", "seed", "curve" or
+            "prediction".
+        sentence: Clause with the old and the new value, without a final period.
+        is_sure: True if neither another machine nor another seed explains the difference, so the
+            stored run cannot be the result of its job.
     """
 
     thing: str
@@ -66,12 +68,12 @@ class Pair:
     """A stored run and its repetition.
 
     Attributes:
-        stored: The stored run.
-        found: The repetition.
-        rows: The examples of each predicted split, keyed by "task:split".
+        stored: Stored run.
+        found: Repetition of the run's job.
+        rows: Examples of each predicted split, keyed by "task:split".
         siblings: Stored runs that differ from this run only in their seed.
-        upstream: Sentences about runs that this run starts from or learns from, and whose
-            repetition did not have the same bits.
+        upstream: Clauses about the runs from which this run starts or learns, and whose repetitions
+            have different predictions.
     """
 
     stored: Result
@@ -82,7 +84,7 @@ class Pair:
 
     @property
     def provenances(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """The provenance of both runs."""
+        """Provenance of the stored run, and of the repetition."""
         return self.stored.provenance, self.found.provenance
 
     def evaluations(self) -> Iterator[tuple[Evaluation, Evaluation]]:
@@ -92,10 +94,11 @@ class Pair:
 
 
 def causes(pair: Pair) -> list[Cause]:
-    """Return all things that differ, those first that no machine and no seed changes.
+    """Return all differences between a run and its repetition.
 
-    Within both groups the order is that of the work: data, weights, start, packages, machine,
-    recipe, labels, scores, seed, training curve, predictions.
+    Differences that neither another machine nor another seed explains come first. Otherwise, the
+    order is: data, weights, start, recipe, truncated lengths, labels, scores, packages, machine,
+    seed, training curve, predictions.
     """
     parts = (
         _data, _weights, _start, _recipe, _lengths, _labels, _scores, _packages, _machine, _seed,
@@ -108,7 +111,7 @@ def causes(pair: Pair) -> list[Cause]:
 
 
 def _at(data: Any, *names: str) -> Any:
-    """Return a value in nested dicts; None if it is missing or the data have another form."""
+    """Return a value in nested dicts by its path of names; None if there is no such path."""
     for name in names:
         data = data.get(name) if isinstance(data, Mapping) else None
     return data
@@ -119,7 +122,7 @@ def _is_same(pair: Pair) -> bool:
 
 
 def _data(pair: Pair) -> Iterator[Cause]:
-    """Yield splits whose examples are others than the job describes."""
+    """Yield splits whose digest differs from the job, or whose number of rows has changed."""
     job, (then, now) = pair.stored.job, pair.provenances
     for each in pair.stored.evaluations:
         wanted = job.fingerprints.get(each.name)
@@ -156,11 +159,11 @@ def _start(pair: Pair) -> Iterator[Cause]:
     yield from (Cause(thing="start", sentence=words) for words in pair.upstream)
 
 
-# The recipe leaves traces in the result: learning rates, numbers of steps and of tokens.
+# A result depends on the recipe through its learning rates, number of steps and number of tokens.
 
 
 def _recipe(pair: Pair) -> Iterator[Cause]:
-    """Yield settings that contradict the traces of the stored training."""
+    """Yield settings that contradict the steps, learning rates or provenance of the stored run."""
     stored, found = pair.stored, pair.found
     rates = {point.step: point.learning_rate for point in found.curve}
     if stored.cost.steps != found.cost.steps:
@@ -190,7 +193,7 @@ def _recipe(pair: Pair) -> Iterator[Cause]:
 
 
 def _of_that_name(pair: Pair) -> Iterator[Cause]:
-    """Yield values of a job that are not those of the packaged recipe that the job names."""
+    """Yield settings of a job that differ from the packaged recipe that the job names."""
     job, (then, now) = pair.stored.job, pair.provenances
     is_plain = job.kind == "model" and not (
         job.is_zero_shot or job.own_recipe or job.overridden or job.is_sweep or job.teacher
@@ -208,20 +211,20 @@ def _of_that_name(pair: Pair) -> Iterator[Cause]:
         values = {each[name] for each in known if name in each}
         if values and value not in values:
             words = (
-                f"{name}: the job has {value_text(value)}, but the recipe {job.recipe} that it "
-                f"names has {' or '.join(map(value_text, values))}"
+                f"{name}: the job has {value_text(value)}, but its recipe {job.recipe} has "
+                f"{' or '.join(map(value_text, values))}"
             )
             yield Cause(thing="recipe", sentence=words)
 
 
 def _explained(pair: Pair) -> Iterator[Cause]:
-    """Yield the settings that `bench explain` finds to differ between the two runs."""
+    """Yield the settings that differ between the two runs according to `bench explain`."""
     job = pair.stored.job
     if job.kind != "model" or job.is_zero_shot:
         return
     try:
         found = explain(of_run(pair.stored), of_run(pair.found))
-    except BenchError:  # of_run cannot describe the run, for example of a task without a metric
+    except BenchError:  # `of_run` cannot describe some runs, e.g. if the task has no metric
         return
     for each in found.differences:
         words = f"{each.name}: it was {value_text(each.ours)}, and is {value_text(each.theirs)}"
@@ -229,7 +232,7 @@ def _explained(pair: Pair) -> Iterator[Cause]:
 
 
 def _lengths(pair: Pair) -> Iterator[Cause]:
-    """Yield differences in the lengths of rows, which come from max_tokens or the tokenizer."""
+    """Yield a difference in the lengths of rows, which depend on max_tokens and the tokenizer."""
     cut = [truncated_rows(dict(each)) for each in pair.provenances]
     for name in sorted({*cut[0], *cut[1]}):
         lost = [each.get(name, (0, 0))[0] for each in cut]
@@ -254,7 +257,7 @@ def _lengths(pair: Pair) -> Iterator[Cause]:
 
 
 def _labels(pair: Pair) -> Iterator[Cause]:
-    """Yield the exchange of labels, or of their probabilities, that makes both runs equal."""
+    """Yield splits on which the runs agree after labels or probabilities are exchanged."""
     for one, other in pair.evaluations():
         task = find_task(one.task)
         if task.kind != "class" or one.predictions == other.predictions:
@@ -268,22 +271,22 @@ def _labels(pair: Pair) -> Iterator[Cause]:
 
 
 def _exchanged(old: Sequence[str], new: Sequence[str]) -> str:
-    """Describe the renaming of labels that turns one list into the other; "" if there is none."""
+    """Return a clause about the exchange of labels that makes two lists equal; "" if none does."""
     if len(old) != len(new) or old == new:
         return ""
     pairs = Counter(zip(old, new, strict=True))
     names = {a: b for (a, b), _ in sorted(pairs.items(), key=lambda each: each[1])}
     is_exchange = {*names} == {*names.values()} and any(a != b for a, b in names.items())
     kept = sum(pairs[each] for each in names.items())
-    # At most one row in fifty may be an exception: a machine rounds otherwise.
+    # At most one row in fifty may be an exception, because machines round differently.
     if not is_exchange or kept < 0.98 * len(old):
         return ""
     moved = ", ".join(f"{a} for {b}" for a, b in sorted(names.items()) if a != b)
-    return f"the stored labels are those of the repetition in another order ({moved})"
+    return f"the stored labels are the labels of the repetition, exchanged ({moved})"
 
 
 def _reordered(one: Evaluation, other: Evaluation) -> str:
-    """Describe stored probabilities that are the new ones in another order; "" if they are not."""
+    """Return a clause if the stored probabilities are the new ones in another order, else ""."""
     old, new = ([row.get("scores") or () for row in each.predictions] for each in (one, other))
     count = len(old[0]) if old else 0
     if not 1 < count <= 4 or any(len(row) != count for row in (*old, *new)):
@@ -297,13 +300,13 @@ def _reordered(one: Evaluation, other: Evaluation) -> str:
         )
         if near:
             shown = ", ".join(str(place + 1) for place in order)
-            words = f"the stored probabilities are those of the repetition in the order {shown}"
+            words = f"the stored probabilities are the repetition's in the order {shown}"
             return "" if order == identity else words
     return ""
 
 
 def _scores(pair: Pair) -> Iterator[Cause]:
-    """Yield stored scores and labels that do not follow from the stored predictions."""
+    """Yield stored scores that contradict the predictions, and answers without top probability."""
     for one, other in pair.evaluations():
         rows = pair.rows.get(one.name)
         if rows is None:
@@ -317,7 +320,7 @@ def _scores(pair: Pair) -> Iterator[Cause]:
         usual = partial(usual_scores, find_task(one.task), predictions, rows.examples)
         is_same = one.predictions == other.predictions
         yield from unfounded(one, again, usual, is_same=is_same) if one.scores else ()
-        # A label may be chosen by a threshold, so compare with the repetition.
+        # A task may choose labels by a threshold, so the same must not be true for the repetition.
         odd = undecided(one, predictions)
         if odd and not undecided(other, predictions_of(other)):
             words = (
@@ -334,13 +337,14 @@ def unfounded(
     *,
     is_same: bool,
 ) -> Iterator[Cause]:
-    """Yield the stored scores that differ from those of the stored predictions.
+    """Yield the stored scores that do not follow from the stored predictions.
 
     Args:
-        one: The stored scores and predictions.
-        again: The scores, computed again from the stored predictions.
-        usual: Function that computes the scores of the stored predictions by other metrics.
-        is_same: Whether the repetition has the same predictions.
+        one: Stored scores and predictions for a split.
+        again: Scores that were computed again from the stored predictions, keyed by name.
+        usual: Function that computes the scores of the stored predictions by other metrics, to
+            find out if a score was computed by another metric.
+        is_same: True if the repetition has the same predictions.
     """
     for name, value in one.scores.items():
         if name not in again:
@@ -349,11 +353,11 @@ def unfounded(
         elif not math.isclose(value, again[name], rel_tol=NEAR, abs_tol=NEAR):
             whole = {**dict(usual()), **again}
             others = [n for n, v in whole.items() if n != name and math.isclose(v, value)]
-            of = "the stored predictions" + (", which are those of the repetition," * is_same)
+            of = "the stored predictions" + (", which the repetition has too," * is_same)
             if others:
                 words = f"the stored {name} {value:.4f} is the {others[0]} of {of} whose {name} is"
             else:
-                words = f"the stored {name} is {value:.4f}, but that of {of} is"
+                words = f"the stored {name} is {value:.4f}, but the {name} of {of} is"
             thing = "metric" if others else "score"
             yield Cause(thing=thing, sentence=f"{words} {again[name]:.4f}", is_sure=True)
 
@@ -361,7 +365,11 @@ def unfounded(
 def usual_scores(
     task: Task, predictions: Sequence[Any], examples: Sequence[Any]
 ) -> Iterator[tuple[str, float]]:
-    """Yield the scores of class labels by the usual metrics, whether the task has them or not."""
+    """Yield names and values of common metrics of class labels, whether the task has them or not.
+
+    The metrics are accuracy, Matthews correlation, macro and micro F1, and the F1 of each label.
+    For other kinds of tasks, nothing is yielded.
+    """
     if task.kind != "class":
         return
     labels = sorted({str(each.label) for each in (*examples, *predictions)})
@@ -387,7 +395,7 @@ def _listed(ids: Sequence[str]) -> str:
     return f"{counted(len(ids), 'row')} ({some})"
 
 
-# The surroundings, which may change the last bits of a result.
+# Packages and machines may change the last bits of a result.
 
 
 def _packages(pair: Pair) -> Iterator[Cause]:
@@ -424,19 +432,19 @@ def _machine(pair: Pair) -> Iterator[Cause]:
             yield Cause(thing="machine", sentence=words)
 
 
-# The training, and what is left.
+# Training curve and predictions.
 
 
 def _seed(pair: Pair) -> Iterator[Cause]:
-    """Yield the seed of a stored run whose results are to the bit those of another seed."""
+    """Yield a difference if a stored run has exactly the training losses of another seed."""
     if _is_same(pair) or not pair.stored.curve:
         return
     for other in pair.siblings:
         same = [point.loss for point in other.curve] == [point.loss for point in pair.stored.curve]
         if same and other.job.seed != pair.stored.job.seed:
             words = (
-                f"the training losses of seed {pair.stored.job.seed} are those of seed "
-                f"{other.job.seed} (run {other.job.key[:12]}), to the bit"
+                f"the training losses of seed {pair.stored.job.seed} are exactly the losses of "
+                f"seed {other.job.seed} (run {other.job.key[:12]})"
             )
             yield Cause(thing="seed", sentence=words, is_sure=True)
             return
@@ -460,14 +468,14 @@ def _curve(pair: Pair) -> Iterator[Cause]:
     is_far = step == first and apart > FAR and pair.stored.job.precision == "fp32" and alike
     if is_far:
         words += (
-            ". No rounding changes the first loss so much: the stored run had another seed, "
-            "another order of rows, or another value of its recipe than its job"
+            ". Rounding cannot change the first loss by this much: the stored run had another "
+            "seed, another order of rows, or other hyperparameters than its job"
         )
     yield Cause(thing="curve", sentence=words, is_sure=is_far)
 
 
 def _predictions(pair: Pair) -> Iterator[Cause]:
-    """Yield predictions that differ although the training curves are equal to the bit."""
+    """Yield predictions that differ although training curve, packages and machine are the same."""
     stored, found = pair.stored.curve, pair.found.curve
     if not stored or [vars(p) for p in stored] != [vars(p) for p in found]:
         return

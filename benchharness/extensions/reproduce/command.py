@@ -55,7 +55,7 @@ Name = Annotated[
 ]
 
 SOME_DIFFER, NOT_RUN = 1, 4
-"""Exit codes: a run is different or its job failed; a run could not run again."""
+"""Exit codes if a run is different or its job failed, and if a run could not run again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,8 @@ class Asked:
     sample_seed: int = option(0, "Seed of the draw.", metavar="N", least=0)
     minutes: float | None = option(
         None,
-        "Start no job that is expected to end later than after N minutes, by the measured time.",
+        "Time limit in minutes. A job that is expected to exceed it, by the time that earlier jobs "
+        "took, is not started.",
         metavar="N",
         least=0,
     )
@@ -83,13 +84,13 @@ class Asked:
     )
     data: str | None = option(
         None,
-        "Source of the rows, if it is not that of the stored run, as for `bench run`.",
+        "Source of the rows, as in `bench run`; by default, the source of each stored run.",
         metavar="hub|DIR|mini",
         proposes=("hub", "mini"),
     )
     checkpoint: tuple[str, ...] = option(
         (),
-        "Folder of a checkpoint, which is used for the runs that have its digest (repeatable).",
+        "Folder of a checkpoint, for the runs whose weights have its digest (repeatable).",
         metavar="DIR",
     )
     listed: bool = option(False, "List the stored verdicts, and run nothing.", flag="--list")
@@ -104,12 +105,13 @@ class Asked:
 
 @with_options()
 def reproduce(name: Name = None, *, asked: Asked, as_json: AsJson = False) -> None:
-    """Run stored jobs again from what they stored, and compare predictions and scores.
+    """Run stored jobs again with their stored settings, and compare predictions and scores.
 
-    Each run gets a verdict: the same bits, the same answers, other answers within what seeds move,
-    or different, with the first thing that differs. Stored runs do not change. The same command
-    goes on with an interrupted round. Nothing in an archive is executed: a run that needs a plugin
-    or other code is left out, unless you pass --plugin or --trust-remote-code.
+    Each run gets a verdict: the same bits, the same answers, other answers but scores that differ
+    no more than those of other seeds, or different, with the first thing that differs. Stored runs
+    do not change. An interrupted command continues when it is called again. Nothing in an archive
+    is executed: a run that needs a plugin or other code is skipped, unless you pass --plugin or
+    --trust-remote-code.
 
     Exits with 1 if a run is different or its job fails, else with 4 if a run cannot run again.
     """
@@ -156,7 +158,7 @@ def _tell(outcome: Outcome) -> None:
 
 
 def _sentences(report: Report, wanted: Wanted) -> Iterator[str]:
-    """Yield the summary of a round: the draw, the number of each verdict, and the next step."""
+    """Yield sentences that summarize a round: its runs, the counts of verdicts, the next step."""
     outcomes = report.outcomes
     drawn = f"of {counted(report.of, 'run')}"
     if wanted.sample is not None:
@@ -168,7 +170,7 @@ def _sentences(report: Report, wanted: Wanted) -> Iterator[str]:
     if left := [o for o in outcomes if o.state == "left"]:
         needs = duration(sum(o.row.seconds for o in left))
         yield (
-            f"The same command goes on with the {counted(len(left), 'run')} left, which took "
+            f"The same command continues with the {counted(len(left), 'run')} left, which took "
             f"{needs} when they were stored."
         )
     if verdicts:
@@ -207,7 +209,7 @@ def _to_json(report: Report, wanted: Wanted) -> dict[str, Any]:
 
 
 def _list(store: Store, name: str | None, asked: Asked, *, as_json: bool) -> None:
-    """Print the stored verdicts: one line per run of the database, then those on other runs."""
+    """Print the stored verdicts on the selected runs, one line per run, and count the others."""
     suites = {suite.name for each in asked.suite for suite in find_suites(each)}
     tasks = set(wanted_tasks(store, asked.suite, asked.task)) if asked.task else None
     rows = store.runs(suite=suites or None, task=tasks, key=name)

@@ -1,4 +1,4 @@
-"""Verdict on a stored run, from a repetition of its job."""
+"""Judge a stored run by a repetition of its job."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,14 +15,14 @@ from benchharness.tasks.task import ending_of
 
 
 def judge(pair: Pair, others: Sequence[RunRow], *, round_id: str, run: str) -> Verdict:
-    """Compare a stored run with the repetition of its job.
+    """Compare a stored run with the repetition of its job, and return the verdict.
 
-    A run is "different" if its scores differ by more than seeds move them, and also if something
-    differs that neither another machine nor another seed changes, such as the number of steps, or a
-    score that does not follow from the stored predictions.
+    A run is "different" if its scores differ by more than other seeds would explain. It is also
+    "different" if there is a difference that neither another machine nor another seed explains,
+    such as another number of steps, or a score that does not follow from the stored predictions.
 
     Args:
-        pair: The stored run and its repetition.
+        pair: Stored run and its repetition.
         others: Stored runs that differ from this run only in their seed.
         round_id: Id of the call of `bench reproduce`.
         run: Digest that identifies the stored run (`verdicts.identity`).
@@ -35,7 +35,7 @@ def judge(pair: Pair, others: Sequence[RunRow], *, round_id: str, run: str) -> V
     if any(cause.is_sure for cause in found) or not fits:
         kind = "different"
     elif _is_equal(pair):
-        found = []  # other packages or another machine have changed nothing
+        found = []  # other packages or another machine had no effect
     elif not differ and same_scores:
         kind = "answers"
     else:
@@ -45,7 +45,8 @@ def judge(pair: Pair, others: Sequence[RunRow], *, round_id: str, run: str) -> V
         words = "the stored run and the repetition have predicted different splits or rows"
         found = [*found, Cause(thing="data", sentence=words, is_sure=True)]
     if kind == "different" and not found:
-        found = [Cause(thing="score", sentence="the scores differ, and nothing else is known")]
+        sentence = "the scores differ, but no other difference was found"
+        found = [Cause(thing="score", sentence=sentence)]
     result = pair.found
     return Verdict(
         round=round_id,
@@ -86,7 +87,8 @@ def _answers(pair: Pair) -> tuple[int, int, float, bool]:
 
     Returns:
         The number of answers that differ, the number of compared answers, the largest difference
-        between two numbers of the predictions, and whether both runs have the same splits and rows.
+        between the same number in both predictions, and True if both runs have the same splits and
+        rows.
     """
     differ, count, moved = 0, 0, 0.0
     names = [{each.name for each in run.evaluations} for run in (pair.stored, pair.found)]
@@ -97,7 +99,7 @@ def _answers(pair: Pair) -> tuple[int, int, float, bool]:
             return differ, count, moved, False
         try:
             found = [predictions_of(each) for each in (other, one)]
-        except DataError:  # stored predictions of another form, which `causes` describes
+        except DataError:  # malformed stored predictions, which `causes` describes
             return differ, count, moved, False
         changed, largest = compare_answers(find_task(one.task), *found)
         differ, count, moved = differ + changed, count + len(ids[0]), max(moved, largest)
@@ -105,7 +107,7 @@ def _answers(pair: Pair) -> tuple[int, int, float, bool]:
 
 
 def _tests(pair: Pair, others: Sequence[RunRow]) -> list[ScoreTest]:
-    """Test the metrics of each task on each scored split; details are not tested."""
+    """Return one test per metric and scored split of a task; detailed scores are not tested."""
     pairs: dict[str, tuple[float, float]] = {}
     seeds: dict[str, Sequence[float]] = {}
     rows: dict[str, int] = {}

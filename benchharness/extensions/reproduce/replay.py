@@ -1,4 +1,4 @@
-"""Preparation of a stored job to run again: permissions, weights and data are checked first."""
+"""Prepare stored jobs to run again: check permissions, find weights, and check the data."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -24,11 +24,11 @@ from benchharness.tasks.suites import find_task
 
 
 class CannotRunError(Exception):
-    """Exception for a job that cannot run again here.
+    """Raised for a job that cannot run again on this machine.
 
     Args:
-        thing: What is missing or differs: "kind", "permission", "plugin", "weights" or "data".
-        sentence: The reason, with the next step.
+        thing: Keyword for the reason: "kind", "permission", "plugin", "weights" or "data".
+        sentence: Reason, with the next step for the user.
     """
 
     def __init__(self, thing: str, sentence: str) -> None:
@@ -38,12 +38,12 @@ class CannotRunError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Sources:
-    """Places from which jobs are run again, and what the user permits.
+    """Sources of data and weights for jobs that run again, and the user's permission for code.
 
     Attributes:
         is_archive: True if the runs come from an archive. Local paths in it are never opened.
-        data: Source of the rows: "hub", "mini" or a folder; None for that of each run.
-        checkpoints: Folders of checkpoints, which are recognized by the digests of their files.
+        data: Source of the rows: "hub", "mini" or a folder; None for the source of each run.
+        checkpoints: Folders of checkpoints. A job uses the folder whose weights have its digest.
         trust_code: True if code of checkpoints and of metrics may run.
     """
 
@@ -55,13 +55,14 @@ class Sources:
     _checked: set[tuple[str, str]] = field(default_factory=set, init=False)
 
     def prepared(self, job: Job) -> Job:
-        """Return a job with the places of its data and its checkpoint on this machine.
+        """Return a job with the locations of its data and its checkpoint on this machine.
 
-        The key of the job does not change. All rows are read, and the files of a checkpoint in a
-        folder are compared with their digest.
+        The key of the job does not change. All rows are read and compared with their digest, and so
+        are the files of a checkpoint folder.
 
         Raises:
-            CannotRunError: The job is not permitted, or its weights or data cannot be had.
+            CannotRunError: The job needs code that is not permitted, its weights or data are
+                missing or differ, or running it again cannot give the same result.
         """
         check_kind(job)
         self._check_permission(job)
@@ -115,7 +116,7 @@ class Sources:
         return job
 
     def _with_weights(self, job: Job) -> Job:
-        """Return the job with a checkpoint that has its weights; raise CannotRunError without."""
+        """Return the job with the location of its weights; raise CannotRunError without them."""
         kind, revision = job.weights.partition(":")[0], hub_revision(job.weights)
         if kind == "sha256":
             return replace(job, checkpoint=self._folder_with(job))
@@ -131,7 +132,7 @@ class Sources:
             if kind == "hub":
                 require_checkpoint(job.checkpoint, revision, job.trust, whole=job.as_text)
         except BenchError as error:
-            raise CannotRunError("weights", f"its weights cannot be had: {error}") from error
+            raise CannotRunError("weights", f"its weights cannot be loaded: {error}") from error
         return job
 
     def _folder_with(self, job: Job) -> str:
@@ -160,7 +161,7 @@ class Sources:
                     check_documents(
                         replace(job, documents=_only(job.documents, name)), {name: rows}
                     )
-                    # The train split may be large, and is not needed again.
+                    # Do not keep the train split: it may be large, and is not needed for scores.
                     if not name.endswith(":train"):
                         self._rows[place] = rows
                     self._checked.add(place)
@@ -168,7 +169,7 @@ class Sources:
             words = str(error).removesuffix(" Start the run again.")
             raise CannotRunError("data", f"its data differ: {words}") from error
         except BenchError as error:
-            raise CannotRunError("data", f"its data cannot be had: {error}") from error
+            raise CannotRunError("data", f"its data cannot be read: {error}") from error
 
 
 def _only(documents: Mapping[str, str], name: str) -> dict[str, str]:
@@ -181,11 +182,13 @@ def _identity(folder: str, trust: Trust) -> str:
 
 
 def check_kind(job: Job) -> None:
-    """Raise CannotRunError for a run that no job computes, or whose result is a measured time."""
+    """Raise CannotRunError for a run without a job to run, or with measured times as scores."""
     is_run = job.kind in ("model", "baseline", "zero-shot")
     if not is_run:
         raise CannotRunError(
-            "kind", f"it is {IS_NO_NETWORK.get(job.kind, 'no training')}, which no job computes."
+            "kind",
+            f"it is {IS_NO_NETWORK.get(job.kind, 'not the result of a job')}, which cannot run "
+            "again.",
         )
     define_task(job.definition)
     try:
@@ -197,13 +200,13 @@ def check_kind(job: Job) -> None:
 
 
 def placement_of(machine: Mapping[str, Any], at_once: int, threads: int | None) -> Placement:
-    """Return a placement like that of a stored run.
+    """Return a placement with the device, processes and threads of a stored run.
 
     Args:
-        machine: Facts about the machine of the run, from its provenance. Its numbers of threads and
-            processes are used, and a GPU only if it used one.
+        machine: Facts about the machine of the run, from its provenance: "processes", "threads" and
+            "device". A GPU is used only if the run used one.
         at_once: Number of jobs that run at the same time.
-        threads: Number of threads per process; None for that of the run.
+        threads: Number of threads per process; None for the number of the run.
     """
     processes = _positive(machine.get("processes"), most=os.cpu_count() or 1)
     device = "cpu" if str(machine.get("device", "cpu")) == "cpu" else "auto"
@@ -217,7 +220,7 @@ def placement_of(machine: Mapping[str, Any], at_once: int, threads: int | None) 
 
 
 _MOST_THREADS = 256
-"""Largest number of threads that is taken from a stored run, which may be a stranger's."""
+"""Largest number of threads that is accepted from a stored run, which may be untrusted."""
 
 
 def _positive(value: object, most: int) -> int:

@@ -7,7 +7,8 @@ from typing import Any
 from benchharness.leaderboard.result import Evaluation, Result
 
 ROUNDED = "rounded_digits"
-"""Field of a run's provenance with the number of decimals of its probabilities, if rounded."""
+"""Field of a run's provenance with the number of decimals to which its probabilities were rounded;
+missing if they were not."""
 
 _FIELD = "scores"  # field of predictions with the probabilities; answers are never rounded
 
@@ -19,9 +20,13 @@ def digits_of(provenance: object) -> int | None:
 
 
 def with_digits(result: Result, digits: int | None) -> Result:
-    """Return a run with probabilities of at most `digits` decimals, and a note in its provenance.
+    """Return a run with rounded probabilities, and with their decimals in its provenance.
 
-    Answers and scores do not change. None returns the run itself.
+    Answers and scores do not change.
+
+    Args:
+        result: Run to round; it is not changed.
+        digits: Number of decimals; None to return the run itself.
     """
     if digits is None:
         return result

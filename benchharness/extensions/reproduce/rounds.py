@@ -1,13 +1,15 @@
-"""Rounds of `bench reproduce`: draw stored runs, run their jobs again, and store the verdicts.
+"""Draw stored runs, run their jobs again, and store a verdict on each run.
+
+A round is the work of one `bench reproduce` command, which may be interrupted and called again:
 
     results/reproductions/ROUND/round.json       id of the round, and the keys of its runs
     results/reproductions/ROUND/archive.sqlite   the runs of an archive
     results/reproductions/ROUND/runs.sqlite      the repetitions; next to it their snapshots
 
-ROUND is a digest of what was asked for. If a round is interrupted, the same command goes on with
-it: the drawn runs are the same, finished repetitions are used, and runs that have a verdict of this
-round are left out. The folder is deleted at the end of the round. The database of the stored runs
-is only read.
+ROUND is a digest of the options that select runs. If a round is interrupted, the same command
+continues it: the drawn runs are the same, finished repetitions are used, and runs that have a
+verdict of this round are skipped. The folder is deleted at the end of the round. The database of
+the stored runs is only read.
 """
 
 import json
@@ -51,21 +53,21 @@ from benchharness.tasks.suites import find_suites
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """Request to run stored jobs again.
+    """Options that select stored runs, and how to run their jobs again.
 
     Attributes:
         name: Key of a run or its first characters, name of a leaderboard entry, or path of an
-            archive (.gz); None for all runs.
-        suites: Suites whose runs are used; empty for all.
-        tasks: Tasks whose runs are used; empty for all.
-        db: The database: a path or a SQLAlchemy URL.
-        sample: Share of the runs to draw, from 0 to 1; None for all.
+            archive (.gz); None for all runs in the database.
+        suites: Suites whose runs are selected; empty for all.
+        tasks: Tasks whose runs are selected; empty for all.
+        db: Path or SQLAlchemy URL of the database.
+        sample: Share of the selected runs to draw, from 0 to 1; None for all.
         sample_seed: Seed of the draw.
-        minutes: Number of minutes after which no job is expected to run; None for no limit.
+        minutes: Time limit in minutes, after which no job is expected to run; None for no limit.
         jobs: Number of jobs that run at the same time.
-        threads: Number of threads per process; None for that of each stored run.
-        data: Source of the rows; None for that of each run.
-        checkpoints: Folders of checkpoints.
+        threads: Number of threads per process; None for the number of each stored run.
+        data: Source of the rows, "hub", "mini" or a folder; None for the source of each run.
+        checkpoints: Folders of checkpoints, for the runs whose weights have the same digest.
         trust_code: True if code of checkpoints and metrics may run.
     """
 
@@ -91,15 +93,15 @@ class Wanted:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """End of the repetition of one run.
+    """Outcome of running the job of one stored run again.
 
     Attributes:
-        row: The stored run.
-        name: Name of the run for the user.
-        verdict: The verdict; None if there is none.
+        row: Stored run.
+        name: Name of the run's job, for display.
+        verdict: Verdict on the run; None if its job did not run or failed.
         state: "judged", "cannot run", "failed", or "left" if the time did not suffice.
-        thing: What is missing or differs, if there is no verdict.
-        reason: The reason why there is no verdict; empty if there is one.
+        thing: Keyword for the reason, such as "weights" or "time"; empty if there is a verdict.
+        reason: Reason why there is no verdict; empty if there is a verdict.
     """
 
     row: RunRow
@@ -116,8 +118,8 @@ class Report:
 
     Attributes:
         outcomes: One outcome per drawn run, in the order of the stored runs.
-        of: Number of runs from which the drawn ones were drawn.
-        is_over: False if the same command would go on with the round.
+        of: Number of runs from which the sample was drawn.
+        is_over: False if runs are left, with which the same command would continue the round.
         file: Path of the file with the verdicts.
     """
 
@@ -128,7 +130,7 @@ class Report:
 
 
 def read_share(text: str) -> float:
-    """Read the value of `--sample`, such as "5%"; return the share from 0 to 1.
+    """Parse the value of `--sample`, such as "5%"; return the share, above 0 and up to 1.
 
     Raises:
         BenchError: The text is not a percentage above 0 and up to 100.
@@ -148,12 +150,13 @@ def reproduce(
     """Run stored jobs again, and store a verdict on each.
 
     Args:
-        wanted: The request.
+        wanted: Options that select the runs, and how to run their jobs again.
         watch: Function that creates the watcher, which shows the progress of the jobs.
         tell: Function that is called with each outcome as soon as it is known.
 
     Raises:
-        BenchError: No run matches, or another process has the same round.
+        BenchError: No finished run matches, or another process is running the same `bench
+            reproduce`.
         DataError: The archive is damaged.
         StoreError: The database cannot be read, or the verdicts cannot be written.
     """
@@ -186,7 +189,10 @@ def reproduce(
 
 @contextmanager
 def _round_of(wanted: Wanted) -> Iterator[tuple[Path, Store]]:
-    """Context manager that locks the folder of a round, and yields it with the user's store."""
+    """Context manager that locks the folder of a round, and yields the folder and the user's store.
+
+    The folder is created if it is missing. The store is the one at `wanted.db`.
+    """
     parts: list[Any] = [wanted.name, [*wanted.suites], [*wanted.tasks], wanted.sample]
     parts.append(wanted.sample_seed)
     if wanted.archive is not None:
@@ -218,8 +224,13 @@ def _round_of(wanted: Wanted) -> Iterator[tuple[Path, Store]]:
 def _source(wanted: Wanted, folder: Path, here: Store, count: int) -> Iterator[Store]:
     """Context manager that yields the store of the runs that are reproduced.
 
-    The runs of an archive are data. They are copied into a store of the round, after they have been
-    checked; `count` is their number.
+    The runs of an archive are copied into a store in the folder of the round.
+
+    Args:
+        wanted: Options that select the runs.
+        folder: Folder of the round.
+        here: User's store, which is yielded if the runs are not in an archive.
+        count: Number of runs in the archive, whose digests were checked before.
     """
     if wanted.archive is None:
         yield here
@@ -232,7 +243,7 @@ def _source(wanted: Wanted, folder: Path, here: Store, count: int) -> Iterator[S
 
 
 def _matching(source: Store, wanted: Wanted) -> list[RunRow]:
-    """Return the stored runs that match the request; raise BenchError if there is none."""
+    """Return the finished runs that match the options; raise BenchError if there is none."""
     suites = {suite.name for name in wanted.suites for suite in find_suites(name)}
     tasks = set(wanted_tasks(source, wanted.suites, wanted.tasks)) if wanted.tasks else None
     name = wanted.name
@@ -260,7 +271,11 @@ def _matching(source: Store, wanted: Wanted) -> list[RunRow]:
 
 
 def _begun(file: Path, rows: Sequence[RunRow], wanted: Wanted) -> dict[str, Any]:
-    """Return the id and the keys of the round that the file describes; begin it if it is new."""
+    """Return the id of a round and the keys of its runs ("id" and "keys").
+
+    They are read from `file` if an interrupted command wrote it. Otherwise the runs are drawn from
+    `rows`, and the file is written.
+    """
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
         if isinstance(found, dict) and {"id", "keys"} <= found.keys():
@@ -288,7 +303,14 @@ class _Round:
     """State of a round.
 
     Attributes:
-        outcomes: The outcomes so far, keyed by the key of the run.
+        wanted: Options of the command.
+        id: Id of the round, which is part of its verdicts.
+        source: Store with the stored runs.
+        verdicts: File to which the verdicts are written.
+        folder: Folder of the round.
+        tell: Function that is called with each outcome.
+        rows: Drawn runs, keyed by the key of the run.
+        outcomes: Outcomes so far, keyed by the key of the run.
     """
 
     wanted: Wanted
@@ -322,7 +344,12 @@ class _Round:
         return str(self.folder / "runs.sqlite")
 
     def go(self, keys: Sequence[str], watch: Watch) -> None:
-        """Run the jobs of these runs again, and judge them."""
+        """Run the jobs of stored runs again, and fill `outcomes`.
+
+        Args:
+            keys: Keys of the runs.
+            watch: Function that creates the watcher, which shows the progress of the jobs.
+        """
         for verdict in self.verdicts.all(set(keys)):
             if verdict.round == self.id:
                 self._end(verdict.key, verdict=verdict)
@@ -335,11 +362,15 @@ class _Round:
             for some in places.values():
                 self._run(some, watch)
         if Path(self.db).exists():
-            with open_store(self.db) as store:  # no record of permitted code shall stay
+            # Delete the record of the metric code that the user permitted for this command.
+            with open_store(self.db) as store:
                 store.forget_named_code()
 
     def _can_run(self, key: str) -> bool:
-        """Prepare the job of a run and the jobs that it needs; return False if one cannot run."""
+        """Prepare the job of a run and the jobs that it needs.
+
+        If one of the jobs cannot run, record the outcome of the run and return False.
+        """
         stored = self._stored(key)
         try:
             needed = [self._stored(job.key).job for job in with_needs(self.source, stored.job)]
@@ -348,7 +379,7 @@ class _Round:
             self._end(key, state="cannot run", thing=error.thing, reason=str(error))
             return False
         except BenchError as error:
-            words = f"a run that it needs is missing: {error}"
+            words = f"a run from which it starts or learns is missing: {error}"
             self._end(key, state="cannot run", thing="start", reason=words)
             return False
         self._jobs[key] = jobs
@@ -375,7 +406,10 @@ class _Round:
         return {name: known.get(name) for name in ("device", "threads", "processes")}
 
     def _run(self, keys: Sequence[str], watch: Watch) -> None:
-        """Run jobs on the same placement, in portions that are expected to end in time."""
+        """Run the jobs of runs that need the same device, processes and threads, and judge them.
+
+        With a time limit, the jobs run in portions that are expected to end in time.
+        """
         wanted, left = self.wanted, list(keys)
         try:
             placement = placement_of(self._machine(keys[0]), wanted.jobs, wanted.threads)
@@ -400,10 +434,11 @@ class _Round:
             left = left[len(portion) :]
 
     def _portion(self, left: Sequence[str]) -> list[str]:
-        """Return the next runs whose jobs are expected to end before the time is over.
+        """Return the keys of the next runs whose jobs are expected to end within the time limit.
 
-        The time of a job is that of the stored run, times the ratio that was measured so far. The
-        first portion is a single run, because nothing has been measured yet.
+        The expected duration of a job is the duration of the stored run, times the mean ratio of
+        new to stored durations so far. The first portion is a single run, because no ratio has been
+        measured yet.
         """
         if self._until == math.inf:
             return list(left)
@@ -464,7 +499,7 @@ class _Round:
         self._end(key, verdict=verdict)
 
     def _others(self, row: RunRow) -> list[RunRow]:
-        """Return the finished runs that differ from a run only in their seed."""
+        """Return the finished stored runs that differ from a run only in their seed."""
         if row.task not in self._of_task:
             every = self.source.runs(task=row.task)
             self._of_task[row.task] = [each for each in every if each.status == "finished"]
@@ -504,7 +539,7 @@ class _Round:
 
 
 def words_of(outcome: Outcome) -> str:
-    """Describe an outcome in one sentence, with the first thing that differs."""
+    """Return an outcome as a sentence, with the first thing that differs or the reason."""
     verdict = outcome.verdict
     if verdict is None:
         begin = "not run again" if outcome.state == "cannot run" else outcome.state

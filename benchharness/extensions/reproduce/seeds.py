@@ -1,4 +1,4 @@
-"""Test whether two scores of one job differ by more than its seed moves them, with its power."""
+"""Test whether the scores of a job and of its repetition differ by more than other seeds would."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,13 +8,13 @@ from statistics import stdev
 from benchharness.leaderboard.statistics import student_t
 
 ALPHA = 0.05
-"""Significance level of all tests on a run together: the probability that an honest run whose
-answers differ only as those of two seeds do is called different."""
+"""Significance level of all tests on a run together: the probability that a repetition counts as
+different although it differs only as much as a run with another seed."""
 
 POINT = 0.01
-"""Difference of scores for which the power is stated: one point of hundred."""
+"""Difference between scores for which the power is stated: one point on a scale of 100."""
 
-_POWER = 0.8
+_POWER = 0.8  # power for which the detectable difference is stated
 _MANY = 1e9  # degrees of freedom of a normal distribution
 
 
@@ -24,15 +24,15 @@ class ScoreTest:
 
     Attributes:
         name: Name of the score, with its task.
-        stored: The stored score.
-        found: The score of the repetition.
-        limit: Largest difference, in absolute value, that counts as within what seeds move.
-        deviation: Standard deviation of a score over seeds.
-        seeds: Number of other seeds of the same row from which the deviation was estimated; 0 if it
-            is that of the stated rule.
+        stored: Score of the stored run.
+        found: Score of the repetition.
+        limit: Largest absolute difference that other seeds explain.
+        deviation: Standard deviation of the score over seeds.
+        seeds: Number of other seeds from which the deviation was estimated; 0 if it was computed
+            from the number of examples (see `check_scores`).
         rows: Number of examples of the split.
-        power: Probability that a true difference of one point (0.01) is found.
-        detectable: Difference that is found with a probability of 80 %.
+        power: Probability that the test finds a true difference of one point (0.01).
+        detectable: Difference that the test finds with a probability of 80 %.
     """
 
     name: str
@@ -52,12 +52,13 @@ class ScoreTest:
 
     @property
     def sentence(self) -> str:
-        """Description of the test, with the source of the limit and the power."""
+        """Description of the test's result, with the source of the limit and the power."""
         source = (
             f"from {self.seeds} other seeds"
             if self.seeds
-            else f"a rule, because the row has fewer than two other seeds that differ: 1.96 times "
-            f"the standard error of a difference on {self.rows:,} rows"
+            else "from the standard error of a difference of two scores on "
+            f"{self.rows:,} rows, because fewer than two other seeds with different scores are "
+            "stored"
         )
         verb = "is within" if self.is_within else "exceeds"
         return (
@@ -76,16 +77,17 @@ def check_scores(
 ) -> list[ScoreTest]:
     """Test each score of a run; together the tests have the level `ALPHA` (Bonferroni).
 
-    If two or more other seeds of the row are stored, and their scores differ, the difference of two
-    runs has a t distribution whose scale is their standard deviation times the root of 2.
-    Otherwise, the standard deviation of a score is taken to be its standard error as a mean over
-    the examples of the split. Two seeds of one model mostly agree, so this rule is lenient.
+    If the scores of two or more other seeds are stored and differ, the difference of two runs has a
+    t distribution, whose scale is the standard deviation of these scores times the square root of
+    2. Otherwise, the standard deviation is assumed to be the standard error of a score as a mean
+    over the examples of the split. This assumption is lenient, because two seeds of one model
+    mostly give the same answers.
 
     Args:
-        pairs: The stored score and the score of the repetition, keyed by name.
-        others: Scores of the other stored seeds of the same row, keyed by the name of the score.
+        pairs: Pairs (stored score, score of the repetition), keyed by the name of the score.
+        others: Scores of stored runs that differ only in the seed, keyed by the name of the score.
         rows: Number of examples of the score's split, keyed by the name of the score.
-        widths: Highest minus lowest possible value of each score.
+        widths: Highest minus lowest possible value of a score, keyed by its name.
     """
     level = ALPHA / max(1, len(pairs))
     return [
@@ -126,14 +128,14 @@ def _test(  # noqa: PLR0913, PLR0917  (facts about one score)
 
 
 def power(shift: float, freedom: float, critical: float) -> float:
-    """Return the probability that the absolute test statistic exceeds its critical value.
+    """Return the probability that the absolute value of a test statistic exceeds a critical value.
 
     The statistic has a noncentral t distribution (Cohen, Statistical Power Analysis, 1988, 2.5).
 
     Args:
-        shift: True difference divided by the scale of the difference.
+        shift: True difference divided by the scale of the difference, the noncentrality parameter.
         freedom: Degrees of freedom.
-        critical: Critical value.
+        critical: Two-sided critical value of the statistic.
     """
     from scipy.special import nctdtr, ndtr  # noqa: PLC0415  (half a second)
 
@@ -146,7 +148,7 @@ def power(shift: float, freedom: float, critical: float) -> float:
 
 
 def _shift(freedom: float, critical: float) -> float:
-    """Return the shift at which the power is 80 %."""
+    """Return the shift (see `power`) at which the power is 80 %."""
     low, high = 0.0, 10 * critical + 10
     for _ in range(60):
         middle = (low + high) / 2

@@ -1,4 +1,4 @@
-"""Verdicts on the runs of a store, for the page, the JSON of runs, boards and model cards."""
+"""Verdicts on stored runs, for the report page, the JSON of runs, leaderboards and model cards."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,13 +14,17 @@ from benchharness.tasks.suites import distinct_title
 
 
 def facts(store: Store, rows: Sequence[RunRow]) -> dict[str, dict[str, Any]]:
-    """Return how often each run was reproduced, keyed by the key of the run.
+    """Return the verdicts on each run, and how often it was reproduced, keyed by the run's key.
 
     Runs without a verdict are left out.
 
     Args:
         store: Store that contains the runs.
-        rows: The runs.
+        rows: Stored runs.
+
+    Returns:
+        Dicts with "text" (summary), "times" (number of reproductions), "machines" (number of
+        machines that reproduced the run) and "verdicts" (fields of all verdicts).
     """
     found = by_run(Verdicts(store).all({row.key for row in rows}), rows)
     return {
@@ -38,7 +42,12 @@ _HEADS = ("model", "task", "seed", "run", "verdict", "first difference")
 
 
 def section(store: Store, board: Board) -> Markup | str:
-    """Return a table with the verdicts on a leaderboard's runs, or "" if there is no verdict."""
+    """Return an HTML table with the verdicts on a leaderboard's runs; "" if there are none.
+
+    Args:
+        store: Store that contains the runs.
+        board: Leaderboard with the runs.
+    """
     cells = [(e.name, cell.task, run) for e in board.entries for cell in e.cells.values()
              for run in cell.runs]  # fmt: skip
     known = facts(store, [run for *_, run in cells])

@@ -1,6 +1,6 @@
-"""Verdicts on stored runs, in an SQLite file next to the database of the runs.
+"""Store verdicts on runs, in an SQLite file next to the database of the runs.
 
-Verdicts on the runs of an archive can be kept although these runs are not in the database.
+The file may have verdicts on runs that are not in the database, such as the runs of an archive.
 """
 
 import json
@@ -16,9 +16,13 @@ from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import counted, digest, grouped
 
 Kind = Literal["bits", "answers", "within", "different"]
-"""Kind of a verdict: scores, predictions and probabilities are equal to the bit ("bits"); only the
-answers and the scores are equal ("answers"); answers differ, but the scores differ by no more than
-seeds move them ("within"); or the results differ by more, or for another reason ("different")."""
+"""Kind of a verdict.
+
+* bits: scores, predictions and probabilities are bit-identical
+* answers: answers and scores are equal, but other numbers of the predictions differ
+* within: answers differ, but the scores differ by no more than those of other seeds
+* different: scores differ by more, or the stored run cannot be the result of its job
+"""
 
 WORDS: dict[Kind, str] = {
     "bits": "the same bits",
@@ -26,7 +30,7 @@ WORDS: dict[Kind, str] = {
     "within": "other answers within what seeds move",
     "different": "different",
 }
-"""Description of each kind of verdict for readers."""
+"""Description of each kind of verdict, for display and JSON."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,17 +40,18 @@ class Verdict:
     Attributes:
         round: Id of the call of `bench reproduce` that gave the verdict.
         key: Key of the job.
-        run: Digest of the run's key, end and scores (see `identity`).
-        kind: Kind of the verdict.
-        differs: The first thing that differs, such as "package"; empty if nothing does.
-        sentences: Sentences about all things that differ, the first one first.
+        run: Digest of the stored run's key, end and scores (see `identity`).
+        kind: Kind of the verdict (see `Kind`).
+        differs: First thing that differs, such as "package"; empty if nothing does.
+        sentences: One sentence per thing that differs, in the order of `causes.causes`.
         answers: Number of answers that differ.
         rows: Number of compared answers.
-        moved: Largest difference between two numbers of the predictions.
-        tests: Data of the tests of scores (`seeds.ScoreTest`), one per score.
+        moved: Largest difference between the same number in the old and the new predictions.
+        tests: Fields and sentences of the tests (`seeds.ScoreTest`), one per score; empty if the
+            scores were not tested.
         machine: Facts about the machine of the repetition, as in a result's provenance.
-        versions: Versions of the libraries of the repetition.
-        seconds: Duration of the repetition.
+        versions: Versions of the libraries that the repetition used, keyed by name.
+        seconds: Duration of the repetition in seconds.
         finished: Time at which the repetition ended, in UTC as ISO 8601.
     """
 
@@ -76,12 +81,18 @@ class Verdict:
         return str(self.machine.get("host", ""))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields as JSON data, with the words of the kind as "verdict"."""
+        """Return the fields as JSON data, with the kind's description (`WORDS`) as "verdict"."""
         return {"verdict": WORDS[self.kind], **asdict(self)}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
-        """Create a verdict from the output of `to_json`."""
+        """Create a verdict from the output of `to_json`.
+
+        Raises:
+            ValueError: The kind is unknown.
+            KeyError: A field is missing.
+            TypeError: A field is missing or unknown.
+        """
         plain = {name: value for name, value in data.items() if name != "verdict"}
         lists = {name: tuple(plain[name]) for name in ("sentences", "tests")}
         if plain["kind"] not in get_args(Kind):
@@ -90,9 +101,10 @@ class Verdict:
 
 
 def identity(row: RunRow) -> str:
-    """Return a digest that identifies a run: of its key, the time of its end, and its scores.
+    """Return a digest of a run's key, end and scores, which identifies the run in verdicts.
 
-    If a job is run again, or a score is edited, the verdicts on the earlier run do not apply.
+    Running the job again, or editing a score, gives another digest, to which earlier verdicts do
+    not apply.
     """
     return digest([row.key, row.finished, {task: {**each} for task, each in row.scores.items()}])
 
@@ -120,7 +132,7 @@ class Verdicts:
         self.file = SideFile.of(store, ".reproduced", "the verdicts of `bench reproduce`", _TABLE)
 
     def add(self, verdict: Verdict) -> None:
-        """Store a verdict; it replaces an earlier one of the same round on the same job."""
+        """Store a verdict; it replaces an earlier verdict of the same round on the same job."""
         with self.file.opened() as db:
             content = json.dumps(verdict.to_json())
             row = (verdict.round, verdict.key, content)
@@ -170,9 +182,9 @@ def by_run(verdicts: Sequence[Verdict], rows: Sequence[RunRow]) -> dict[str, lis
 
 
 def summary(verdicts: Sequence[Verdict]) -> str:
-    """Describe the verdicts on one run, e.g. "reproduced 3 times on 2 machines".
+    """Return a summary of the verdicts on one run, e.g. "reproduced 3 times on 2 machines".
 
-    Verdicts that the results are different are mentioned separately, with what differs.
+    Verdicts of the kind "different" are counted separately, with the things that differ.
     """
     good = [each for each in verdicts if each.is_good]
     parts = []

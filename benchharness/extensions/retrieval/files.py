@@ -186,8 +186,8 @@ def _rows(
     Args:
         name: Name of the qrels, for error messages.
         judged: Location and fields of each judgement.
-        queries: The queries.
-        corpus: The corpus.
+        queries: Texts of the queries.
+        corpus: Documents of the corpus.
         odd: Sentences about irregularities of the qrels file.
 
     Raises:

@@ -106,7 +106,7 @@ class RankingNetwork(nn.Module):
     backward pass but recomputed in chunks, with the same dropout.
 
     Args:
-        encoder: The encoder.
+        encoder: Encoder of queries and documents.
         pooling: Token states that give the vector of a row (see `RankingOptions`).
     """
 

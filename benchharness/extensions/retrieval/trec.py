@@ -67,7 +67,7 @@ def read_run(path: Path, _task: RankingTask, rows: SplitRows, _: object) -> Pred
     judged.
 
     Args:
-        path: The file.
+        path: Path of the file.
         _task: Not used.
         rows: The queries of the split.
         _: Not used.

@@ -1,4 +1,4 @@
-"""Robustness of a trained model: its scores on challenge sets, and on perturbed dev rows."""
+"""Measure the robustness of trained models: scores on challenge sets and on perturbed dev rows."""
 
 from benchharness.extension import MEASURE, Command, Extension
 

@@ -37,21 +37,25 @@ class Asked:
     sets: tuple[str, ...] = option(
         (),
         "Challenge sets, separated by commas: hans, anli, snli-hard, mnli-hard, paws, advglue, "
-        "boolq-contrast, squad-adversarial, or all that fit the task and have rows.",
+        "boolq-contrast, squad-adversarial, or 'all' for all sets that fit the task and have rows "
+        "in --sets-data.",
         metavar="NAME,...",
         separated=True,
     )
     sets_data: str = option(
-        "hub", "Source of the rows of the sets.", metavar="hub|DIR", proposes=("hub",)
+        "hub",
+        "Source of the rows of the challenge sets.",
+        metavar="hub|DIR",
+        proposes=("hub",),
     )
     perturb: tuple[str, ...] = option(
         (),
-        "Changes of the task's own dev rows, separated by commas: typos, case, punctuation, "
-        "spaces, contractions, sentence, or all. The texts must be English.",
+        "Perturbations of the task's own dev rows, separated by commas: typos, case, punctuation, "
+        "spaces, contractions, sentence, or 'all'. The texts must be English.",
         metavar="NAME,...",
         separated=True,
     )
-    seed: int = option(1, "Seed of the changes.", metavar="N", least=0)
+    seed: int = option(1, "Seed of the perturbations.", metavar="N", least=0)
     limit: int | None = option(
         None, "Maximum number of rows per split (a fixed stratified subset).", metavar="N", least=1
     )
@@ -66,7 +70,10 @@ def robustness(system: System, *, chosen: Chosen, asked: Asked) -> None:
     stored next to the database and shown by the report. No score on a leaderboard changes.
     """
     if not asked.sets and not asked.perturb:
-        raise BenchError("pass --sets, the challenge sets to score, or --perturb, or both.")
+        raise BenchError(
+            "pass --sets (challenge sets to score), or --perturb (perturbations of dev rows), "
+            "or both."
+        )
     sets, data = named_sets(asked.sets), parse_data(asked.sets_data)
     named_perturbations(asked.perturb)  # refuse unknown names before anything is read
     found: list[tuple[Rows, list[Record]]] = []
@@ -75,7 +82,7 @@ def robustness(system: System, *, chosen: Chosen, asked: Asked) -> None:
         for rows in every:
             for task in rows.tasks:
                 if records := _Measuring(store, chosen, asked, rows).of(task, sets, data):
-                    Records(store).add(records)  # now, because the next task may be interrupted
+                    Records(store).add(records)  # store them before the next task starts
                     found.append((rows, records))
     if not found:
         raise _nothing(system, chosen, every, sets)
@@ -100,7 +107,14 @@ def robustness(system: System, *, chosen: Chosen, asked: Asked) -> None:
 
 @dataclass(frozen=True)
 class _Measuring:
-    """The measurement of one leaderboard entry."""
+    """Measurement of the robustness of one leaderboard entry.
+
+    Attributes:
+        store: Store that contains the runs.
+        chosen: Options that select leaderboards and runs.
+        asked: Options of the measurement.
+        rows: Leaderboard entry and tasks.
+    """
 
     store: Store
     chosen: Chosen
@@ -108,7 +122,15 @@ class _Measuring:
     rows: Rows
 
     def of(self, name: str, sets: Sequence[ChallengeSet], data: Data) -> list[Record]:
-        """Measure the runs on one task whose models were kept; return [] if nothing fits."""
+        """Return the robustness of the entry's kept models on one task.
+
+        The result is empty if no model was kept, or if no set and no perturbation fits the task.
+
+        Args:
+            name: Name of the task.
+            sets: Challenge sets that the user selected.
+            data: Source of the rows of the challenge sets.
+        """
         cell, task = self.rows.entries[0].cells[name], find_task(name)
         folders = {run.key: kept_model(self.chosen.db, run.key) for run in cell.runs}
         pairs = zip(cell.runs, cell.values, strict=True)
@@ -139,12 +161,12 @@ class _Measuring:
     def _challenges(
         self, task: Task, sets: Sequence[ChallengeSet], data: Data
     ) -> Iterator[SetRows]:
-        """Yield the rows of the sets that fit a task; of "all" sets, those that have rows."""
+        """Yield the rows of the sets that fit a task; with "all", skip sets without rows."""
         if "all" in self.asked.sets:
             sets = [each for each in sets if task.name in each.models and is_found(each, data)]
         for each in sets:
             if each.fits(task):
-                each.merged(task)  # refuse classes that do not map before rows are read
+                each.merged(task)  # before rows are read: raises an error if a class does not map
                 yield read_set(each, data, self.asked.limit)
 
     def _dev(self, task: Task, keys: Sequence[str]) -> DevRows | None:
@@ -166,7 +188,7 @@ class _Measuring:
 def _nothing(
     system: str, chosen: Chosen, every: Sequence[Rows], sets: Sequence[ChallengeSet]
 ) -> BenchError:
-    """Return the error for a system without a kept model, or for which nothing fits."""
+    """Return the error for a system without kept models, or without a fitting set or change."""
     cells: list[Cell] = [rows.entries[0].cells[task] for rows in every for task in rows.tasks]
     runs = [run for cell in cells for run in cell.runs]
     if not any(kept_model(chosen.db, run.key) for run in runs):
@@ -177,7 +199,7 @@ def _nothing(
         fits = ", ".join(dict.fromkeys(map(distinct_title, sets[0].models)))
         said = f"{sets[0].title} tests models of {fits}, but {system} was trained on {tasks}"
     else:
-        said = f"nothing that was asked for fits models of {tasks}, or has rows in --sets-data"
+        said = f"no selected test fits models of {tasks}, or has rows in --sets-data"
     return BenchError(f"{said}: choose other --sets, --perturb or --task.")
 
 
@@ -188,7 +210,7 @@ _DROP_COLUMNS = ("change", "changed rows", "measure", "score", "drop", "95 % int
 
 
 def _show(records: Sequence[Record]) -> None:
-    """Print a table of challenge sets and a table of perturbations, which belong to one task."""
+    """Print a table of challenge sets and a table of perturbations, for the records of one task."""
     sets = [record for record in records if record.kind == "set"]
     drops = [record for record in records if record.kind == "perturbation"]
     for some in filter(None, (sets, drops)):

@@ -1,4 +1,4 @@
-"""Read the official files of challenge sets whose format no task of the core has."""
+"""Read the official files of challenge sets whose formats the core cannot read."""
 
 from collections.abc import Callable, Iterator
 
@@ -22,7 +22,7 @@ TEMPLATE = "Gold Answer"
 
 
 def adversarial_glue(key: str) -> Callable[[OfficialFiles], Iterator[Record]]:
-    """Return a reader of the rows of one task in AdvGLUE's dev.json.
+    """Return a function that reads the rows of one task in AdvGLUE's dev.json.
 
     Args:
         key: Name of the task in the file, such as "mnli-mm".
@@ -41,9 +41,9 @@ def adversarial_glue(key: str) -> Callable[[OfficialFiles], Iterator[Record]]:
 def contrast_records(files: OfficialFiles) -> Iterator[Record]:
     """Read BoolQ's contrast sets: each original question, then its perturbed questions.
 
-    The columns are those of BoolQ, in which a passage begins with its title, and `set` (number of
-    the contrast set) and `kind` ("original" or "contrast"). The template at the beginning of the
-    file, and questions without a text, are left out, and so are contrast sets that are then empty.
+    A record has BoolQ's columns (the passage begins with its title), and the columns `set` (number
+    of the contrast set) and `kind` ("original" or "contrast"). The template at the beginning of the
+    file, questions without a text, and contrast sets without perturbed questions are left out.
     """
     path = files.paths[0]
     document = parse_object(read_text(path), str(path))
@@ -64,7 +64,11 @@ def contrast_records(files: OfficialFiles) -> Iterator[Record]:
 
 
 def hard_records(files: OfficialFiles) -> Iterator[Record]:
-    """Read MNLI-hard: three parallel text files, or the official test file in JSON lines."""
+    """Read MNLI-hard from three parallel text files, or from the official JSON Lines test file.
+
+    Raises:
+        DataError: The parallel files have different numbers of lines.
+    """
     if len(files.paths) == 1:
         yield from jsonl_records(files)
         return

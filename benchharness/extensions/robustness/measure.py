@@ -23,17 +23,17 @@ from benchharness.tasks.examples import Example, Prediction
 from benchharness.tasks.task import PairTask, Task, score
 
 Runs = tuple[tuple[Prediction, ...], ...]
-"""Predictions of each run, one per example."""
+"""Predictions of each run: one tuple per run, with one prediction per example."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class System:
-    """Runs of a leaderboard entry on one task whose models were kept.
+    """Runs of a leaderboard entry on one task, whose models were kept.
 
     Attributes:
-        task: The task.
-        names: Names of the scores whose mean is the task's score on the leaderboard.
-        runs: The runs, one per seed.
+        task: Task of the runs.
+        names: Names of the metrics; the task's score on the leaderboard is their mean.
+        runs: Stored runs, one per seed.
         values: Score of each run on the leaderboard.
         folders: Folder of each run's kept model.
         trust: True if code that comes with the checkpoint may run.
@@ -53,14 +53,18 @@ def measure(
     """Predict all rows with each kept model, and score the predictions.
 
     Args:
-        system: The runs.
+        system: Runs with kept models.
         sets: Rows of the challenge sets.
         dev: Dev rows, with the perturbations to apply; None to apply none.
-        limit: Maximum number of rows per split, which was applied to these rows; None for all.
+        limit: Maximum number of rows per split, which was already applied to `sets` and `dev`; None
+            for no limit.
+
+    Returns:
+        One record per challenge set and per perturbation.
 
     Raises:
-        BenchError: The classes of a set cannot be mapped to those of the task, or a model cannot be
-            loaded or used.
+        BenchError: The classes of a set cannot be mapped to the classes of the task, or a model
+            cannot be loaded or used.
     """
     inputs = {each.challenge.name: _hidden(each.rows.examples) for each in sets}
     changes: dict[str, dict[str, tuple[Example, ...]]] = {}
@@ -96,7 +100,7 @@ def measure(
 
 
 def _hidden(examples: Sequence[Example]) -> tuple[Example, ...]:
-    """Return examples without their labels, which may not be classes of the model."""
+    """Return examples without their labels, because the model may not know these classes."""
     without: dict[str, Any] = {examples[0].gold_field: None}
     return tuple(replace(each, **without) for each in examples)
 
@@ -106,7 +110,12 @@ def _predict(
     sets: Mapping[str, Sequence[Example]],
     changes: Mapping[str, Mapping[str, Sequence[Example]]],
 ) -> tuple[dict[str, Runs], dict[str, dict[str, Runs]]]:
-    """Return predictions by set, and by perturbation and split; one model is loaded at a time."""
+    """Return the predictions of all runs; only one model is loaded at a time.
+
+    Returns:
+        Predictions for challenge sets, keyed by set, and for dev rows, keyed by perturbation (""
+        for unchanged rows) and split.
+    """
     found: dict[str, Runs] = dict.fromkeys(sets, ())
     after: dict[str, dict[str, Runs]] = {n: dict.fromkeys(each, ()) for n, each in changes.items()}
     for folder in system.folders:
@@ -123,11 +132,12 @@ def _predict(
 
 
 def scored_set(rows: SetRows, counts_as: Mapping[str, str], runs: Runs) -> PredictedSplit:
-    """Return predictions for a challenge set, after its classes and theirs were merged.
+    """Return the examples and predictions of a challenge set with merged classes, to be scored.
 
     Args:
         rows: Rows of the set.
-        counts_as: Class that each label counts as (`ChallengeSet.merged`); empty if none changes.
+        counts_as: Merged class of each label of the set and the model (see `ChallengeSet.merged`);
+            empty to merge no classes.
         runs: Predictions of each run, with the classes of the model.
     """
     challenge, examples = rows.challenge, rows.rows.examples
@@ -141,7 +151,10 @@ def scored_set(rows: SetRows, counts_as: Mapping[str, str], runs: Runs) -> Predi
 
 
 def _merged(each: Any, counts_as: Mapping[str, str], other: str, **changes: object) -> Any:
-    """Return an example or a prediction with its merged class, and with other fields changed."""
+    """Return an example or a prediction with its merged class, and with changes of other fields.
+
+    A label that `counts_as` lacks becomes `other`, or stays unchanged if `other` is "".
+    """
     return replace(each, label=counts_as.get(each.label, other or each.label), **changes)
 
 
@@ -169,7 +182,7 @@ def _set_record(common: Record, system: System, rows: SetRows, runs: Runs) -> Re
 
 
 def _of_set(split: PredictedSplit, name: str, values: Sequence[float]) -> Measured:
-    """Return a score with its interval over rows and seeds, as on leaderboards with intervals."""
+    """Return a score with its 95 % interval over rows and seeds, computed as on leaderboards."""
     outcomes = headline_outcomes([split], [name])
     if outcomes is None:
         return _measured(values, None)
@@ -184,7 +197,10 @@ def _measured(values: Sequence[float], ends: Interval | None) -> Measured:
 
 
 def accuracy_by_category(split: PredictedSplit) -> dict[str, float]:
-    """Return the accuracy on each category of the examples, as the mean over seeds."""
+    """Return the mean accuracy over seeds on each category of examples, keyed by category.
+
+    The result is empty if the task is not a classification of texts or pairs of texts.
+    """
     right: dict[str, list[bool]] = {}
     for run in split.one if isinstance(split.task, PairTask) else ():
         for guess, gold in zip(run, split.examples, strict=True):
@@ -203,13 +219,13 @@ def _drop_record(
     changes: Mapping[str, Mapping[str, Sequence[Example]]],
     after: Mapping[str, Mapping[str, Runs]],
 ) -> Record:
-    """Return the record of the perturbation `common.name`, without its seed.
+    """Return the record of the perturbation `common.name`, without the seed of the perturbation.
 
     Args:
-        common: Record with the name and with what all records have in common.
-        system: The runs.
-        changes: Examples by perturbation and split; those without changes are keyed by "".
-        after: Predictions of each run for these examples.
+        common: Record with the name of the perturbation, and with the facts about the runs.
+        system: Runs with kept models.
+        changes: Examples, keyed by perturbation and split; unchanged examples have the key "".
+        after: Predictions of each run for the examples, keyed in the same way.
     """
     name = common.name
     splits = [
@@ -242,7 +258,14 @@ def _drop_record(
 
 
 def _value(splits: Sequence[PredictedSplit], names: Sequence[str], side: str, run: int) -> float:
-    """Return the mean of the scores with these names for one run; `side` is "one" or "other"."""
+    """Return the mean of the named scores for one run.
+
+    Args:
+        splits: Predictions for unchanged rows (`one`) and perturbed rows (`other`).
+        names: Names of the scores.
+        side: "one" or "other".
+        run: Index of the run.
+    """
     scores: dict[str, float] = {}
     for each in splits:
         scores |= score(each.task, each.split, getattr(each, side)[run], each.examples)

@@ -1,4 +1,4 @@
-"""Metrics of challenge sets, as their own scripts and papers compute them."""
+"""Define the metrics of challenge sets as in their official scripts and papers."""
 
 from collections.abc import Sequence
 from statistics import fmean
@@ -12,7 +12,7 @@ PairMetric = Metric[PairPrediction, PairExample]
 SpanMetric = Metric[SpanPrediction, SpanExample]
 
 HEURISTICS = ("lexical_overlap", "subsequence", "constituent")
-"""Heuristics that HANS tests, in the order of its paper."""
+"""Heuristics that HANS tests, in the order of the paper."""
 
 
 def _of_heuristic(heuristic: str, *, entailed: bool) -> PairMetric:
@@ -28,7 +28,8 @@ HANS_DETAILS = tuple(
     for entailed in (True, False)
     for heuristic in HEURISTICS
 )
-"""Accuracy per heuristic and gold label, the first six numbers of HANS' evaluate_heur_output.py."""
+"""Accuracy per heuristic and gold label: the first six numbers that HANS' evaluate_heur_output.py
+prints."""
 
 
 # BoolQ's contrast sets (Gardner et al., Findings of EMNLP 2020).
@@ -49,20 +50,22 @@ def _consistency(predictions: Sequence[PairPrediction], examples: Sequence[PairE
 
 
 CONSISTENCY: PairMetric = Metric(name="consistency", compute=_consistency)
-"""Share of the contrast sets whose questions, with the original one, are all answered rightly."""
+"""Share of the contrast sets in which the original question and all perturbed questions are
+answered correctly."""
 
 
-# Adversarial SQuAD: eval_squad.py of robinjia/adversarial-squad.
+# Adversarial SQuAD, as in eval_squad.py of robinjia/adversarial-squad.
 
 
 def _squad_scores(
     predictions: Sequence[SpanPrediction], examples: Sequence[SpanExample]
 ) -> dict[str, float]:
-    """Return the four numbers of the script, from 0 to 1.
+    """Return the four numbers that eval_squad.py prints, from 0 to 1 and keyed by name.
 
-    Of the adversarial versions of a question, the one with the lowest F1 counts, and its exact
-    match even if another version has a lower one. Of equal versions the first one counts. Without
-    any, the original version counts. Unanswered versions are skipped, but their question counts.
+    For a question with adversarial versions, only the version with the lowest F1 (the first one of
+    equals) counts, both for F1 and for exact match. For a question without adversarial versions,
+    the original version counts. Versions without a prediction are skipped, but all questions are
+    part of the denominator.
     """
     questions = {example.group: example.id for example in examples}
     original, worst = dict[str | None, Scores](), dict[str | None, Scores]()
@@ -86,7 +89,7 @@ def _squad_scores(
 
 
 Scores = tuple[float, float]
-"""F1 and exact match."""
+"""F1 and exact match of one prediction."""
 
 
 def _squad_metric(name: str) -> SpanMetric:
@@ -94,7 +97,7 @@ def _squad_metric(name: str) -> SpanMetric:
 
 
 ADVERSARIAL_SQUAD = (_squad_metric("adv_f1"), _squad_metric("adv_exact_match"))
-"""Scores of the adversarial version of each question on which the model is worst."""
+"""Mean F1 and exact match on the adversarial version of each question with the lowest F1."""
 
 ORIGINAL_SQUAD = (_squad_metric("orig_f1"), _squad_metric("orig_exact_match"))
-"""Scores of the original questions."""
+"""Mean F1 and exact match on the original questions."""

@@ -1,7 +1,7 @@
-"""Perturbations of examples that leave their labels right: pure functions of a seed and an id.
+"""Perturb examples in ways that do not change their labels.
 
-The texts must be English. Random draws come from SHA-256, so that the same seed gives the same
-texts with every version of Python.
+A perturbation is a pure function of an example and a seed. The texts must be English. Random draws
+come from SHA-256, so the same seed gives the same texts with every version of Python.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ Span = tuple[int, int]
 
 
 class Draw:
-    """Source of random numbers that depends on nothing but its name.
+    """Random number generator whose numbers depend only on its name.
 
     Args:
         *name: Parts of the name, such as the seed and the id of an example.
@@ -37,13 +37,18 @@ class Draw:
         self._count = 0
 
     def below(self, limit: int) -> int:
-        """Return a random whole number from 0 to `limit` - 1."""
+        """Return a random integer from 0 to `limit` - 1."""
         self._count += 1
         digest = hashlib.sha256(f"{self._name}\0{self._count}".encode()).digest()
         return int.from_bytes(digest[:8], "big") % limit
 
     def some(self, count: int, share: float) -> list[int]:
-        """Draw a share of `count` indices, at least one if there are any; the largest is first."""
+        """Draw some of the indices from 0 to `count` - 1 without replacement, in descending order.
+
+        Args:
+            count: Number of indices.
+            share: Share of the indices to draw. At least one is drawn, unless `count` is 0.
+        """
         wanted, found = max(1, round(share * count)), set[int]()
         while count and len(found) < wanted:
             found.add(self.below(count))
@@ -51,7 +56,7 @@ class Draw:
 
 
 Edit = Callable[[str], str]
-"""Function that returns a changed text."""
+"""Function that takes a text and returns it with changes."""
 
 
 # Typing errors on a QWERTY keyboard.
@@ -67,13 +72,16 @@ KEYS: Mapping[str, str] = {
     "c": "dfxv", "v": "fgcb", "b": "ghvn", "n": "hjbm", "m": "jkn",
 }
 # fmt: on
-"""Neighbours of each key."""
+"""Neighbouring keys of each letter on a QWERTY keyboard."""
 
 _WORD = re.compile(r"(?<!\w)[A-Za-z]{4,}(?!\w)")
 
 
 def _typo(word: str, draw: Draw) -> str:
-    """Return a word with one error after its first letter: swapped, missed, added or wrong keys."""
+    """Return a word with one typing error after its first letter.
+
+    Two letters are swapped, a letter is missing, or a neighbouring key is added or replaces one.
+    """
     place, kind = 1 + draw.below(len(word) - 1), draw.below(4)
     before, letter, after = word[:place], word[place], word[place + 1 :]
     near = KEYS[letter.lower()]
@@ -95,11 +103,14 @@ def _typos(draw: Draw) -> Edit:
     return edit
 
 
-# Case, final punctuation, white space, contractions.
+# Case, final punctuation, white space and contractions.
 
 
 def _case(draw: Draw) -> Edit:
-    """Write the texts of an example in upper or in lower case; never leave a text as it is."""
+    """Return a function that converts texts to upper or to lower case (drawn once).
+
+    A text that already has this case is converted to the other one.
+    """
     one, other = (str.upper, str.lower) if draw.below(2) else (str.lower, str.upper)
     return lambda text: one(text) if one(text) != text else other(text)
 
@@ -108,7 +119,10 @@ _MARKS = re.compile(r"[.!?]+(?=\s*\Z)")
 
 
 def _punctuation(draw: Draw) -> Edit:
-    """Repeat or remove the final mark of a text; add a full stop if it has none."""
+    """Return a function that repeats or removes the final mark of a text (drawn once).
+
+    A text without a final mark gets a full stop.
+    """
     is_repeated = draw.below(2)
 
     def edit(text: str) -> str:
@@ -120,7 +134,7 @@ def _punctuation(draw: Draw) -> Edit:
 
 
 def _white_space(draw: Draw) -> Edit:
-    """Widen a quarter of the gaps between words."""
+    """Return a function that replaces a quarter of the gaps between words by other white space."""
 
     def edit(text: str) -> str:
         gaps = list(re.finditer(r"(?<=\S)\s+(?=\S)", text))
@@ -142,11 +156,14 @@ CONTRACTIONS: Mapping[str, str] = {
     **{f"{who} have": f"{who}'ve" for who in ("I", "you", "we", "they")},
     **{f"{who} will": f"{who}'ll" for who in ("I", "you", "he", "she", "it", "we", "they")},
 }
-"""Contractions, keyed by the full form. Short forms with two meanings ("it's") are left out."""
+"""Contractions, keyed by their full forms. Contractions with two meanings ("it's") are left out."""
 
 
 def _replacer(table: Mapping[str, str]) -> Edit:
-    """Return a function that replaces whole words by a table, and keeps an initial capital."""
+    """Return a function that replaces whole words according to a table.
+
+    Case is ignored, but an initial capital letter is kept.
+    """
     known = {each.lower(): found for each, found in table.items()}
     words = "|".join(map(re.escape, sorted(known, key=len, reverse=True)))
 
@@ -163,9 +180,10 @@ _expand = _replacer({short: full for full, short in CONTRACTIONS.items()})
 
 
 def _contractions(_: Draw) -> Edit:
-    """Expand the contractions of a text; contract its full forms if it has no contraction.
+    """Return a function that expands the contractions of a text, or contracts its full forms.
 
-    Contractions may be divided, as in tokenized text ("do n't"), or have a curly apostrophe.
+    Full forms are contracted only if the text has no contraction. Contractions may be split, as in
+    tokenized text ("do n't"), or have a curly apostrophe.
     """
 
     def edit(text: str) -> str:
@@ -181,11 +199,11 @@ SENTENCES = (
     "There are seven days in a week.",
     "Two and two are four.",
 )
-"""True sentences that change the label of no row."""
+"""True sentences that do not change the label of a text when they are appended to it."""
 
 
 def _sentence(draw: Draw) -> Edit:
-    """Append the same true sentence to all texts of an example."""
+    """Return a function that appends a true sentence (drawn once) to a text that is not empty."""
     added = SENTENCES[draw.below(len(SENTENCES))]
     return lambda text: f"{text.rstrip()} {added}" if text.strip() else text
 
@@ -194,8 +212,9 @@ class Perturbation(NamedTuple):
     """Kind of perturbation.
 
     Attributes:
-        description: Description for readers.
-        make: Function that draws the change of all texts of an example.
+        description: Description for display.
+        make: Function that takes a random number generator, and returns the function that changes
+            the texts of an example.
         at_end: True if only the end of a text changes.
     """
 
@@ -220,13 +239,20 @@ NOT_FOR: Mapping[tuple[str, str], str] = {
     ("sentence", "glue/stsb"): "a sentence in both texts makes them more similar",
     ("sentence", "swag/regular"): "the options continue the last sentence",
 }
-"""Reasons why a perturbation could change the labels of a task."""
+"""Reasons why a perturbation could change labels, keyed by (perturbation, task)."""
 
 _TEXTS, _WORDS = ("class", "labels", "number", "span", "choice"), ("tag", "role")
 
 
 def named_perturbations(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of perturbations, with "all" replaced; raise BenchError for unknown ones."""
+    """Return the selected names of `PERTURBATIONS`, in its order.
+
+    Args:
+        names: Values of `--perturb`; "all" selects all perturbations.
+
+    Raises:
+        BenchError: A name is unknown.
+    """
     for name in names:
         if name.lower() not in (*PERTURBATIONS, "all"):
             raise unknown_name("perturbation", name, [*PERTURBATIONS, "all"])
@@ -235,7 +261,7 @@ def named_perturbations(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def refusal(task: Task, name: str) -> str:
-    """Return why a perturbation does not fit a task; "" if it fits."""
+    """Return the reason why a perturbation cannot be applied to a task; "" if it can."""
     title, kinds = distinct_title(task.name), (*_TEXTS, *_WORDS)
     if getattr(task, "weighs_tokens", False) or task.kind not in (
         kinds if name in ("typos", "case") else _TEXTS
@@ -249,14 +275,15 @@ def refusal(task: Task, name: str) -> str:
 def perturbed(example: Example, name: str, seed: int) -> Example:
     """Return an example with changed texts; its id, its answer and its options stay the same.
 
-    All texts of pairs are changed, the questions of span and choice tasks, the contexts of choice
-    tasks, and the words of tagged sentences. A sentence is appended to the context of a question.
-    Marked spans, placeholders and the questions of MultiRC are left as they are.
+    The changed texts are: both texts of pairs, questions of span tasks, contexts and questions of
+    choice tasks, and words of tagged sentences. The perturbation "sentence" changes the context of
+    a question instead of the question. Marked spans, placeholders and the questions of MultiRC are
+    never changed.
 
     Args:
-        example: The example.
+        example: Example to perturb.
         name: Name of the perturbation.
-        seed: Seed of the draws. They depend on the seed, the perturbation and the example's id.
+        seed: Seed of the random draws, which also depend on the perturbation and the example's id.
 
     Raises:
         BenchError: Examples of this class have no texts to change.
@@ -282,7 +309,7 @@ def perturbed(example: Example, name: str, seed: int) -> Example:
 
 
 def _blanks_kept(text: str, edit: Edit, *, at_end: bool) -> str:
-    """Change a text without its placeholders, which ReCoRD and RACE have in questions."""
+    """Return a changed text with the same placeholders, which questions of ReCoRD and RACE have."""
     blanks = [found.span() for found in re.finditer(r"@\w+|_+", text)]
     return _around(text, blanks, edit, at_end=at_end)[0]
 
@@ -290,9 +317,19 @@ def _blanks_kept(text: str, edit: Edit, *, at_end: bool) -> str:
 def _around(
     text: str, spans: Sequence[Span], edit: Edit, *, at_end: bool
 ) -> tuple[str, list[Span]]:
-    """Change a text outside of some spans; return it with the new places of the spans.
+    """Change a text outside of the given spans.
 
-    If spans overlap, the text from the first to the last of them is not changed.
+    The text from the first to the last of overlapping spans is not changed.
+
+    Args:
+        text: Text to change.
+        spans: Character offsets (start, end) that must keep their text.
+        edit: Function that changes a text.
+        at_end: True if `edit` changes only the end of a text. Then the text stays unchanged if the
+            change would affect a span.
+
+    Returns:
+        The changed text, and the new offsets of the spans, in order.
     """
     if at_end:
         new, last = edit(text), max((stop for _, stop in spans), default=0)
@@ -329,7 +366,7 @@ def _pair(example: PairExample, edit: Edit, *, at_end: bool) -> PairExample:
 
 
 def _tagged(example: TagExample, edit: Edit) -> TagExample:
-    """Change the words of a sentence, also in its document; no word is divided."""
+    """Return a tagged example with changed words, also in its document; no word is split."""
     words = tuple(edit("\x1f".join(example.words)).split("\x1f"))
     document = example.document
     if document is not None:

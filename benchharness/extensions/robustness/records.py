@@ -1,6 +1,6 @@
-"""Measured robustness of stored runs, in an SQLite file next to the database of the runs.
+"""Store the robustness of runs, in an SQLite file next to the database of the runs.
 
-The scores of the task do not contain those of challenge sets.
+The scores on challenge sets are not part of the scores of a task on a leaderboard.
 """
 
 import json
@@ -16,11 +16,11 @@ from benchharness.leaderboard.text import digest
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """Value of a score or of a difference of scores, as the mean over seeds.
+    """Score or difference of scores, with its interval.
 
     Attributes:
-        value: The value, in the unit of the metric (mostly 0 to 1).
-        low: Lower end of its 95 % interval over rows and, with several seeds, over seeds; None if
+        value: Mean over seeds, in the unit of the metric (mostly from 0 to 1).
+        low: Lower end of the 95 % interval over rows and, with several seeds, over seeds; None if
             it is unknown.
         high: Upper end of the interval; None if it is unknown.
         seeds: Value of each seed.
@@ -34,29 +34,30 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """Robustness of a system (its runs with kept models) on one challenge set or perturbation.
+    """Robustness of a system's kept models on one challenge set, or to one perturbation.
 
     Attributes:
         kind: "set" or "perturbation".
         name: Name of the set or the perturbation.
         title: Title of the set, or description of the perturbation.
-        task: Task that trained the models.
+        task: Task on which the models were trained.
         split: Names of the scored splits, joined by "+".
         rows: Number of scored rows.
-        limit: Maximum number of rows per split, if the user gave one.
+        limit: Maximum number of rows per split (`--limit`); None for no limit.
         runs: Keys of the runs.
-        finished: Time at which each run ended, by which a run that was repeated is recognised.
+        finished: Time at which each run ended. A repetition of the job has another time, so the
+            record does not apply to it.
         seeds: Seeds of the runs.
         flags: Warnings about the runs.
-        own: Score of the models on their own task, as on the leaderboard; for a perturbation, on
-            the same dev rows without changes, which were predicted again.
-        scores: Scores by name, the most important one first; for a perturbation there is one.
-        drop: For a perturbation, the score without changes minus the score with them, paired by
-            row; else None.
-        facts: Further facts as JSON data. Of a set: the share of the most frequent class
-            ("majority"), the class that each label counted as ("counts_as"), the accuracy on each
+        own: Mean score of the models on their own task: for a set, the score on the leaderboard;
+            for a perturbation, the score on the same dev rows without changes.
+        scores: Scores, keyed by name, the most important one first; a perturbation has one.
+        drop: For a perturbation, the score without changes minus the score with changes, with an
+            interval that is paired by row; None for a set.
+        facts: Other facts as JSON data. For a set: the share of the most frequent class
+            ("majority"), the merged class of each label ("counts_as"), the accuracy on each
             category ("slices"), the source of the rows ("data") and their digest ("fingerprint").
-            Of a perturbation: the seed ("seed") and the number of changed rows ("changed").
+            For a perturbation: its seed ("seed") and the number of changed rows ("changed").
     """
 
     kind: Literal["set", "perturbation"]
@@ -77,18 +78,18 @@ class Record:
 
     @property
     def shown(self) -> Measured:
-        """The most important score."""
+        """Most important score: the first of `scores`."""
         return next(iter(self.scores.values()))
 
     @property
     def place(self) -> str:
-        """Digest of what was measured: a later record with the same place replaces this one."""
+        """Key of the record in the file; a later record with the same key replaces this one."""
         options = (self.limit, self.facts.get("seed"))
         return digest([self.kind, self.name, self.task, self.split, sorted(self.runs), options])
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
-        """Create a record from its fields as JSON data."""
+        """Create a record from a dict of its fields, as read from JSON."""
         lists = {name: tuple(data[name]) for name in ("runs", "finished", "seeds", "flags")}
         drop = data["drop"] and Measured(**data["drop"])
         scores = {name: Measured(**found) for name, found in data["scores"].items()}
@@ -111,7 +112,7 @@ class Records:
         self.file = SideFile.of(store, ".robustness", "the results of `bench robustness`", _TABLE)
 
     def add(self, records: Sequence[Record]) -> None:
-        """Store records; each replaces an earlier one about the same runs and rows."""
+        """Store records; a record replaces an earlier one about the same runs, test and options."""
         with self.file.opened() as db:
             for each in records:
                 db.execute("DELETE FROM robustness WHERE place = ?", (each.place,))
@@ -119,7 +120,7 @@ class Records:
                 db.execute("INSERT INTO robustness VALUES (?, ?)", row)
 
     def about(self, rows: Collection[RunRow]) -> list[Record]:
-        """Return the records about runs that are all in `rows`, oldest first.
+        """Return the records whose runs are all among `rows`, oldest first.
 
         Records about an earlier attempt at the same job are left out.
         """

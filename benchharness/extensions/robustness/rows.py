@@ -20,9 +20,9 @@ class SetRows:
     """Rows of a challenge set.
 
     Attributes:
-        challenge: The set.
-        rows: The rows.
-        data: Source of the rows, without the path of a folder.
+        challenge: Challenge set.
+        rows: Rows of its split.
+        data: Label of the source of the rows, in which the path of a folder is shortened.
     """
 
     challenge: ChallengeSet
@@ -32,10 +32,10 @@ class SetRows:
 
 @dataclass(frozen=True, kw_only=True)
 class DevRows:
-    """Dev rows of a task, and what is done with them.
+    """Dev rows of a task, and the perturbations to apply to them.
 
     Attributes:
-        splits: Rows of each dev split in English.
+        splits: Rows of each English dev split, keyed by split.
         perturbations: Names of the perturbations to apply.
         seed: Seed of the perturbations.
     """
@@ -46,7 +46,7 @@ class DevRows:
 
 
 def is_found(challenge: ChallengeSet, data: Data) -> bool:
-    """Return whether a data source has the rows of a set; no row is read."""
+    """Return whether a data source has the rows of a challenge set, without reading them."""
     source = challenge.task.source
     if data.files is None:
         return bool(source.hub)
@@ -57,9 +57,9 @@ def read_set(challenge: ChallengeSet, data: Data, limit: int | None) -> SetRows:
     """Read the rows of a challenge set.
 
     Args:
-        challenge: The set.
-        data: The hub, or a folder with the official files.
-        limit: Maximum number of rows, which are a fixed stratified subset; None for all rows.
+        challenge: Challenge set.
+        data: Source of the rows: the hub, or a folder with the official files.
+        limit: Number of rows in a fixed stratified subset; None for all rows.
 
     Raises:
         BenchError: The labels are hidden.
@@ -90,11 +90,11 @@ def read_set(challenge: ChallengeSet, data: Data, limit: int | None) -> SetRows:
 def read_dev(
     stored: StoredPredictions, task: Task, jobs: Sequence[Job], limit: int | None
 ) -> dict[str, tuple[Example, ...]]:
-    """Read the labelled dev rows in English that runs have predicted, keyed by split.
+    """Read the labelled English dev rows that runs have predicted, keyed by split.
 
     Args:
         stored: Reader of the rows, which compares them with the digests that the runs recorded.
-        task: The task.
+        task: Task of the runs.
         jobs: Jobs of the runs.
         limit: Maximum number of rows per split; None for all rows of the runs.
 

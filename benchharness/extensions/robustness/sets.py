@@ -1,8 +1,8 @@
-"""Challenge sets: where their rows are, which models they test, and how classes are compared.
+"""Define the challenge sets: source of their rows, tasks of the models to test, merged classes.
 
 A model with three classes (entailment, neutral, contradiction) can be tested on a set with two, and
-the other way round. How classes are merged is the field `ChallengeSet.counts_as`, and the order of
-a set's labels is the field `label_names` of its source.
+the other way round. The field `ChallengeSet.counts_as` states how classes are merged, and the field
+`label_names` of a set's source states the order of its labels.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ from benchharness.tasks.superglue import BOOLQ
 from benchharness.tasks.task import PairTask, SpanTask, Task, has_no_label
 
 CONVERTED = "refs/convert/parquet"
-"""Branch with the hub's automatic conversion of a data set that has only a loading script."""
+"""Branch of the hub with the automatic conversion of a data set that has only a loading script."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,12 +42,12 @@ class ChallengeSet:
 
     Attributes:
         name: Name of the set, e.g. "anli-r1".
-        family: Name by which several sets are selected together, e.g. "anli".
-        task: Rows, labels and metrics of the set. The first metric is the most important one.
-        models: Names of the tasks whose models the set tests.
-        counts_as: Class that each label counts as, for labels of the set and of models. It is used
-            if the model has other classes than the set. Empty if classes are never merged.
-        other: Class that any other answer of a model counts as; "" if it is always wrong.
+        family: Name that selects several sets together, e.g. "anli".
+        task: Source, labels and metrics of the set. The first metric is the most important one.
+        models: Names of the tasks on which models may be trained to be tested on the set.
+        counts_as: Merged class of each label, for labels of the set and of models. It is used if
+            the model has other classes than the set. Empty if classes are never merged.
+        other: Class of a model's answers that are not in `counts_as`; "" to count them as wrong.
     """
 
     name: str
@@ -59,24 +59,32 @@ class ChallengeSet:
 
     @property
     def title(self) -> str:
-        """Name of the set in papers."""
+        """Name of the set as in its paper, for display."""
         return self.task.title
 
     @property
     def split(self) -> str:
-        """Name of the only split."""
+        """Name of the set's only split."""
         return next(iter(self.task.source.splits))
 
     def fits(self, task: Task) -> bool:
-        """Return whether the set tests models of a task: one of `models`, or a user's own data."""
+        """Return whether the set can test models of a task.
+
+        The task must be one of `models`, or a custom task of the same kind as the set.
+        """
         is_own = task.definition is not None and task.kind == self.task.kind
         return task.name in self.models or is_own
 
     def merged(self, task: Task) -> Mapping[str, str]:
-        """Return the class that each label counts as, for a model of a task; empty if none changes.
+        """Return the merged class of each label of the set and of a model.
+
+        The result is empty if the set and the model have the same classes.
+
+        Args:
+            task: Task on which the model was trained.
 
         Raises:
-            BenchError: A class of the task maps to none of the set's classes.
+            BenchError: A class of the task does not map to a class of the set.
         """
         mine, theirs = (tuple(getattr(each, "labels", ())) for each in (self.task, task))
         if set(mine) == set(theirs):
@@ -91,7 +99,7 @@ class ChallengeSet:
 
 
 def _source(hub: str, place: str, files: str) -> Source:
-    """Create the source of a set with one split; its other fields are set with `replace`.
+    """Return the source of a set with one split; callers set its other fields with `replace`.
 
     Args:
         hub: Name of the data set on the hub, with "@" and its revision; "" if it is not there.
@@ -104,17 +112,18 @@ def _source(hub: str, place: str, files: str) -> Source:
 
 
 def _same(*columns: str) -> dict[str, str]:
-    """Return columns that have the same names in files and on the hub."""
+    """Return a mapping of columns for names that are the same in files and on the hub."""
     return {name: name for name in columns}
 
 
 def _pairs(name: str, title: str, source: Source, cite: str) -> PairTask:
-    """Create the task of a set of texts or pairs of texts, which is scored by accuracy.
+    """Return the task of a set of texts or pairs of texts, which is scored by accuracy.
 
     Args:
         name: Name of the set.
         title: Title of the set.
-        source: Source of the rows. Its first two columns are the texts, or the only one is.
+        source: Source of the rows. The first one or two of its columns except "label" are the
+            texts.
         cite: Citation of the paper.
     """
     texts = [column for column in source.columns if column != "label"][:2]
@@ -137,8 +146,8 @@ THREE_TO_TWO = {
         ("neutral", "contradiction", "not_entailment", "non-entailment"), "not entailment"
     ),
 }
-"""Classes of models and sets with two and with three classes. As HANS prescribes, the most probable
-of three classes is merged; probabilities are not added."""
+"""Merged class of each label in sets and models with two or three classes. As in HANS, the most
+probable of three classes is merged; probabilities are not added."""
 
 _NLI = ("glue/mnli", "snli/snli", "glue/rte", "superglue/cb", "superglue/rte", "xtreme/xnli")
 _PAIR = {"premise": "sentence1", "hypothesis": "sentence2", "label": "gold_label"}
@@ -250,7 +259,7 @@ PAWS = tuple(
 )
 
 
-# AdvGLUE, whose rows have the columns, the metrics and the order of labels of GLUE.
+# AdvGLUE, which has the columns, the metrics and the order of labels of GLUE.
 
 _ADVGLUE = "AI-Secure/adv_glue@340a2fbb3550f0951dbfdd1d8eb82f0e779d46f3"
 
@@ -343,7 +352,7 @@ CHALLENGE_SETS: Mapping[str, ChallengeSet] = {each.name: each for each in _EVERY
 
 
 def named_sets(names: Sequence[str]) -> tuple[ChallengeSet, ...]:
-    """Return the sets with these names; a name may be that of a family, or "all".
+    """Return the challenge sets that are selected by names of sets or families, or by "all".
 
     Raises:
         BenchError: A name is unknown.

@@ -1,4 +1,4 @@
-"""Section of a sheet: the scores on challenge sets, and the drops by changed texts."""
+"""Write the section of a sheet about robustness: challenge sets, and drops on changed texts."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -16,7 +16,7 @@ from benchharness.tasks.suites import distinct_title
 
 
 def part(subject: Subject) -> Part | None:
-    """Return the section about robustness; None if none was measured for the system's runs."""
+    """Return the section about robustness; None if there are no records about the system's runs."""
     runs = [run for task in subject.tasks for run in subject.entry.cells[task].runs]
     records = [
         record for record in Records(subject.store).about(runs) if record.task in subject.tasks
@@ -33,7 +33,7 @@ def part(subject: Subject) -> Part | None:
         f"{test_name(r)} {counted(r.rows, 'row')}, {counted(len(r.seeds), 'seed')}" for r in records
     )
     return Part(
-        text=" ".join(filter(None, parts)) or "No weakness was found by the tests that were made.",
+        text=" ".join(filter(None, parts)) or "These tests found no weakness.",
         basis=f"{rows}. Intervals are over rows and seeds. Nothing was trained for these tests.",
         tables=[table for table in (_sets(sets), _drops(drops)) if table.lines],
         facts={
@@ -58,7 +58,7 @@ def _is_at_chance(record: Record) -> bool:
 
 
 def _is_worse(record: Record) -> bool:
-    """Return whether the interval of a drop is above 0."""
+    """Return whether the whole interval of a record's drop is above 0."""
     return record.drop is not None and record.drop.low is not None and record.drop.low > 0
 
 

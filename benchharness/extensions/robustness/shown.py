@@ -1,4 +1,4 @@
-"""Robustness of the runs of a store, for the page, the JSON of runs, boards and model cards."""
+"""Robustness of stored runs for the report page, the JSON of runs, leaderboards and cards."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -16,26 +16,29 @@ from benchharness.tasks.suites import distinct_title
 
 
 def percent(value: float) -> str:
-    """Return a score or a difference times 100, with two decimals and without a negative 0."""
+    """Return a score or a difference in points (times 100) with two decimals; never "-0.00"."""
     text = f"{100 * value:.2f}"
     return text.removeprefix("-") if float(text) == 0 else text
 
 
 def interval_text(found: Measured) -> str:
-    """Return the interval of a value times 100, e.g. "49.10 to 52.33"; "" if it is unknown."""
+    """Return the interval of a value in points, e.g. "49.10 to 52.33"; "" if it is unknown."""
     if found.low is None or found.high is None:
         return ""
     return f"{percent(found.low)} to {percent(found.high)}"
 
 
 def facts(store: Store, rows: Sequence[RunRow]) -> dict[str, dict[str, Any]]:
-    """Return the robustness of each run, keyed by the key of the run.
+    """Return a summary and all records of each run's robustness, keyed by the key of the run.
 
     Runs without records are left out.
 
     Args:
         store: Store that contains the runs.
-        rows: The runs.
+        rows: Stored runs.
+
+    Returns:
+        Dicts with "text" (summary) and "records" (fields of the records).
     """
     every = Records(store).about(rows)
     known = grouped((key, record) for record in every for key in record.runs)
@@ -46,9 +49,9 @@ def facts(store: Store, rows: Sequence[RunRow]) -> dict[str, dict[str, Any]]:
 
 
 def _summary(records: Sequence[Record]) -> str:
-    """Describe records, e.g. "robustness: HANS 50.21; drops by typos 3.20".
+    """Return a summary of records, e.g. "robustness: HANS 50.21; drops by typos 3.20".
 
-    Of several records with one name, the newest one is used; records with a limit on the number of
+    The newest of several records with the same name is used. Records with a limit on the number of
     rows are used only if there are no others.
     """
     whole = [record for record in records if record.limit is None] or records
@@ -60,7 +63,7 @@ def _summary(records: Sequence[Record]) -> str:
 
 
 def score_text(record: Record) -> str:
-    """Return the most important score times 100, with the mark of a run with warnings."""
+    """Return the most important score of a record in points, with a mark if there are warnings."""
     return marked(percent(record.shown.value), record.flags)
 
 
@@ -69,20 +72,25 @@ _HEADS = ("model", "trained on", "test", "rows", "seeds", "own dev", "score", "9
 
 
 def section(store: Store, board: Board) -> Markup | str:
-    """Return a table with the robustness of a leaderboard's runs, or "" if nothing is known."""
+    """Return an HTML table with the robustness of a leaderboard's runs; "" without records.
+
+    Args:
+        store: Store that contains the runs.
+        board: Leaderboard with the runs.
+    """
     lines = Markup("").join(_lines(store, board))
     if not lines:
         return ""
     heads = Markup("").join(Markup("<th scope=col>{}</th>").format(head) for head in _HEADS)
     return Markup(
-        "<p>The kept models of these runs were scored on challenge sets, and on dev rows that were "
-        "changed by code. None of this is part of a score above.</p>"
+        "<p>The kept models of these runs were scored on challenge sets, and on dev rows with "
+        "automatic changes. These scores are not part of any score above.</p>"
         "<table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>"
     ).format(heads, lines)
 
 
 def _lines(store: Store, board: Board) -> Iterator[Markup]:
-    """Yield a row of the table per record and entry."""
+    """Yield one row of the HTML table per record of each entry."""
     cells = [(entry, cell) for entry in board.entries for cell in entry.cells.values()]
     records = Records(store).about([run for _, cell in cells for run in cell.runs])
     for entry, cell in cells if records else ():

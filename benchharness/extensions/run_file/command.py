@@ -1,4 +1,4 @@
-"""`bench show config`: the options in a file of --config, and the commands that use them."""
+"""`bench show config`: show the options in a file for --config, and the commands that use them."""
 
 import shlex
 from pathlib import Path
@@ -27,7 +27,7 @@ def show_config(
 ) -> None:
     """Show the options in a file, the commands that use them, and the equivalent command line.
 
-    The keys and values are checked, but not whether the models and tasks exist.
+    The keys and the types of values are checked, but models and tasks need not exist.
     """
     keys = read_keys(file)
     known = {name: options_of(load_command(name)) for name in COMMANDS}

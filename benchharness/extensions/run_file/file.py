@@ -8,8 +8,8 @@
     learning_rate = [2e-5, 3e-5]
 
 A key is an option of the command line without its dashes and with underscores (`data_file`). The
-options, their types and their ranges are those of the command line's parser. The parser's objects
-are annotated as Any, because some versions of typer contain their own copy of click.
+command line's parser defines the options, their types and their ranges. The parser's objects are
+annotated as Any, because some versions of typer contain their own copy of click.
 """
 
 import json
@@ -29,14 +29,14 @@ COMMANDS = tuple(name for name in EXTENSION.options if command(name))
 """Names of the commands with the option --config, without those of deleted extensions."""
 
 RUN = COMMANDS[0]
-"""Name of the command whose files every command accepts, ignoring the options it lacks."""
+"""Command whose files all other commands accept too; they ignore options that they do not have."""
 
 OWN = ("config", "write_config")
 """Parameters of the options --config and --write-config, which a file cannot set."""
 
 
 def options_of(parsed: Any) -> dict[str, Any]:
-    """Return the options of a parsed command that a file may set, keyed as in the file."""
+    """Return the parser's options that a file for a command may set, by their keys in the file."""
     return {
         flag.removeprefix("--").replace("-", "_"): param
         for param in parsed.params
@@ -47,7 +47,7 @@ def options_of(parsed: Any) -> dict[str, Any]:
 
 
 def read_keys(path: Path) -> dict[str, Any]:
-    """Read a file without checking its keys.
+    """Read the keys and values of a TOML file without checking them.
 
     Raises:
         BenchError: The file cannot be read or is not TOML.
@@ -69,7 +69,7 @@ def read_options(path: Path, context: Any) -> tuple[dict[str, Any], list[str]]:
     """Read the options of a command from a file.
 
     Args:
-        path: The file.
+        path: Path of the TOML file.
         context: The parser's context of the command.
 
     Returns:

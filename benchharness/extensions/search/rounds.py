@@ -223,7 +223,7 @@ def trials_of(jobs: Iterable[Job], name: Callable[[Job], str]) -> dict[Trial, Jo
     """Return the jobs of a search, keyed by trial.
 
     Args:
-        jobs: The jobs.
+        jobs: Jobs of the search.
         name: The function that gets a job and returns the field `encoder` of its trial.
     """
     found: dict[Pair, dict[str, list[Job]]] = {}

@@ -1,4 +1,4 @@
-"""Archives that are contributed: written small, and read as data that a stranger has made."""
+"""Write archives of runs for a repository, and read them without trusting their authors."""
 
 import io
 import re
@@ -27,24 +27,26 @@ from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import digest
 
 UNPACKED_BYTES = 2**25
-"""Largest size of an archive without compression. A row of 1 MB has 10 to 25 MB of text."""
+"""Largest size in bytes of an archive without compression. A compressed archive of 1 MB has 10 to
+25 MB of text."""
 
 MOST_RUNS = 1_000
 """Largest number of runs in an archive: 20 seeds on each of 50 tasks."""
 
 DIGITS = (None, 6, 4, 3, 2)
-"""Numbers of decimals of probabilities that are tried until an archive is small enough; None for
-all decimals. With three decimals, five seeds on all of GLUE have 0.8 to 0.9 MB."""
+"""Numbers of decimals to which probabilities are rounded, tried in this order until an archive is
+small enough; None for no rounding. With three decimals, five seeds on all of GLUE take 0.8 to 0.9
+MB."""
 
 
 class Packed(NamedTuple):
-    """An archive of one row in memory.
+    """An archive of one row of a leaderboard, in memory.
 
     Attributes:
-        name: File name.
-        content: The file.
+        name: Name of the file.
+        content: Content of the file, compressed with gzip.
         runs: Number of runs.
-        digits: Number of decimals of the probabilities; None for all.
+        digits: Number of decimals to which the probabilities are rounded; None if they are not.
     """
 
     name: str
@@ -54,19 +56,21 @@ class Packed(NamedTuple):
 
 
 def pack(store: Store, entry: Entry, suite: str, tasks: Collection[str]) -> Packed:
-    """Pack the finished runs of a leaderboard entry, and the runs that they need.
+    """Pack the finished runs of a leaderboard entry, and the runs from which they start.
 
-    The archive has no weights and no paths. Its probabilities have as many decimals as fit. The
-    name stays the same when seeds or tasks are added, so that the row is replaced.
+    The archive has no weights and no paths. Its probabilities have as many decimals as fit in
+    `PACKED_BYTES`. The file name stays the same when seeds or tasks are added to the row, so a new
+    archive replaces the old one.
 
     Args:
-        store: Store of the runs.
-        entry: The entry.
-        suite: Suite of the leaderboard.
+        store: Store that has the runs.
+        entry: Entry whose runs are packed.
+        suite: Name of the leaderboard's suite.
         tasks: Names of the tasks whose runs are packed.
 
     Raises:
-        DataError: The archive is too large even with two decimals, or a check would refuse it.
+        DataError: The entry has more than `MOST_RUNS` runs, the archive is too large even with two
+            decimals, or `check_text` refuses a run.
     """
     cells = [entry.cells[task] for task in tasks]
     keys = sorted({run.key for cell in cells for run in cell.runs})
@@ -100,9 +104,9 @@ def _rounded(store: Store, keys: Collection[str], digits: int | None) -> Iterato
         run = outcome_to_run(
             with_digits(outcome, digits) if isinstance(outcome, Result) else outcome
         )
-        run.attempt = 1  # attempts are numbered by each store
+        run.attempt = 1  # the number of attempts at a job differs between stores
         shared = shared_stored(run_to_stored(run))
-        check_text(shared)  # what a check would refuse is not written
+        check_text(shared)  # `bench share check` would refuse this run too
         yield shared
 
 
@@ -111,7 +115,7 @@ def _unpacked_size(content: bytes) -> int:
 
 
 def _parts(file: io.BufferedIOBase, most: int) -> Iterator[bytes]:
-    """Yield the unpacked content of a gzip file, at most about `most` bytes."""
+    """Yield the unpacked content of a gzip file in pieces, at most `most` bytes and a MiB."""
     unpacker, size = zlib.decompressobj(wbits=31), 0
     while size <= most and (packed := unpacker.unconsumed_tail or file.read(2**16)):
         part = unpacker.decompress(packed, 2**20)
@@ -122,9 +126,9 @@ def _parts(file: io.BufferedIOBase, most: int) -> Iterator[bytes]:
 
 
 def check_size(path: Path) -> None:
-    """Raise DataError for an archive that would need too much memory or time.
+    """Raise DataError if an archive needs too much memory or time, or cannot be unpacked.
 
-    The file is unpacked in pieces, which are counted and forgotten.
+    The file is unpacked in pieces, and only their sizes are kept.
     """
     size = lines = 0
     try:
@@ -137,18 +141,21 @@ def check_size(path: Path) -> None:
                         f"{MOST_RUNS:,} runs, which no row needs: write it with `bench share add`."
                     )
     except zlib.error as error:
-        raise DataError(f"it is no gzip file, or is damaged ({error}): share it again.") from error
+        raise DataError(
+            f"it is not a gzip file, or is damaged ({error}): write it with `bench share add`."
+        ) from error
     except OSError as error:
         raise DataError(f"it cannot be read: {error.strerror or error}.") from error
 
 
 def read_runs(each: Contribution) -> Iterator[tuple[StoredRun, Run]]:
-    """Yield the runs of a contributed archive, each with its rows for a database.
+    """Yield the runs of a contributed archive, each with its rows of the tables of a database.
 
-    Nothing in the archive is executed, imported or fetched, and no path in it is opened.
+    Nothing in the archive is executed, imported or downloaded, and no path in it is opened.
 
     Raises:
-        DataError: The file, a digest or a run is not as `bench share add` writes it.
+        DataError: The file was refused before, is too large, cannot be read, has no run or the same
+            run twice, or has a run with a wrong digest or with a text that `check_text` refuses.
     """
     seen, count = set[str](), 0
     if each.fault:
@@ -159,7 +166,9 @@ def read_runs(each: Contribution) -> Iterator[tuple[StoredRun, Run]]:
             check_text(stored)
             run = next(fitting([stored_to_run(stored)]))
             if stored.key in seen:
-                raise DataError(f"it contains the run {stored.key[:12]} twice: share it again.")
+                raise DataError(
+                    f"it contains the run {stored.key[:12]} twice: write it with `bench share add`."
+                )
             seen.add(stored.key)
             count += 1
             yield stored, run
@@ -170,20 +179,30 @@ def read_runs(each: Contribution) -> Iterator[tuple[StoredRun, Run]]:
 
 
 _SHOWN = ("model", "checkpoint", "weights", "task", "data", "recipe", "precision", "source")
-"""Texts of a job that pages and tables show."""
+"""Fields of a job that pages and tables show as text."""
 
 _PLAIN = re.compile(r"(?!.*(?:\.\.|//))[^\W_][\w .,:;+=@%#()\[\]/'&*-]{0,199}", re.ASCII)
-"""Names that are no path, no markup and no command: "org/model", "lr=2e-5", "glue#3fa2c1"."""
+"""Pattern of names that cannot be a path of a file, markup or a command: "org/model", "lr=2e-5",
+"glue#3fa2c1"."""
 
 
 def check_text(stored: StoredRun) -> None:
-    """Raise DataError if a run names code, or has a hostile name or a path of a machine."""
+    """Raise DataError if a run is without a job, refers to code, or has an unsafe name or limit.
+
+    A name is unsafe if it may be markup, a path or a command.
+    """
     job = stored.data.get("job")
     if not isinstance(job, Mapping):
-        raise DataError(f"the run {_short(stored)} has no job: share it again.")
+        raise DataError(
+            f"the record of the run {_short(stored)} has no field 'job': write the archive again "
+            "with `bench share add`."
+        )
     check_definition(job.get("definition"), _short(stored))
     if job.get("limit") is not None and not (type(job["limit"]) is int and job["limit"] > 0):
-        raise DataError(f"the run {_short(stored)} has the limit {job['limit']!r:.20} of rows.")
+        raise DataError(
+            f"the run {_short(stored)} has the limit {job['limit']!r:.20}: expected a number of "
+            "rows above 0."
+        )
     names = {name: job.get(name) for name in _SHOWN}
     for name, value in names.items():
         is_empty = value in ("", None) and name in ("checkpoint", "source")
@@ -199,8 +218,8 @@ def check_definition(definition: object, run: str) -> None:
     """Raise DataError if the definition of a custom task refers to code.
 
     Args:
-        definition: The definition; None for the tasks of benchmarks.
-        run: Short key of the run, for the message.
+        definition: Definition of the task, as in a job; None for a benchmark's task.
+        run: First 12 characters of the run's key, for the message.
     """
     if not definition:
         return
@@ -210,13 +229,13 @@ def check_definition(definition: object, run: str) -> None:
     code = [name for name in named if name.startswith(("evaluate", "hub"))] or odd
     if code or (isinstance(definition, Mapping) and definition.get("scripts")):
         raise DataError(
-            f"the run {run} has the metric {' '.join(code)[:80]!r}, which is code, and a "
-            "repository takes none: share a row that is scored by a metric of benchharness."
+            f"the run {run} has the metric {' '.join(code)[:80]!r}, which needs code, but a "
+            "repository accepts no code: share a row that is scored by a metric of benchharness."
         )
 
 
 def check_paths(stored: StoredRun) -> None:
-    """Raise DataError if a run has paths of the machine on which it ran."""
+    """Raise DataError if a run contains paths that `bench share add` would shorten."""
     if shared_stored(stored) is not stored:
         raise DataError(
             f"the run {_short(stored)} names paths of a machine: write the archive with `bench "

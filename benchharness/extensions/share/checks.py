@@ -1,4 +1,4 @@
-"""Checks of a whole repository, or of the files that a pull request changes."""
+"""Check all contributions to a repository, or only the files that a pull request changes."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,15 +28,15 @@ from benchharness.leaderboard.text import counted, digest, grouped
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
-    """Result of a check.
+    """Result of a check of a repository.
 
     Attributes:
-        files: The files that were checked.
-        runs: The runs in them.
-        others: The runs in all other files.
-        verdicts: Verdicts in all files, with the contributors that gave them.
-        findings: What was found.
-        notes: Sentences for readers.
+        files: Files that were checked.
+        runs: Runs in the files that were checked.
+        others: Runs in all other files of the repository.
+        verdicts: Pairs (contributor, one of their verdicts), from all files of the repository.
+        findings: Faults of the checked files, and facts about them that readers should know.
+        notes: Sentences that state how much was checked, and how.
     """
 
     files: tuple[Contribution, ...]
@@ -48,7 +48,7 @@ class Checked:
 
     @property
     def faults(self) -> list[Finding]:
-        """Findings for which the contribution cannot be accepted."""
+        """Findings because of which the contribution cannot be accepted."""
         return [each for each in self.findings if each.is_fault]
 
 
@@ -58,10 +58,14 @@ def check_repository(
     """Check all contributions, or those that have changed.
 
     Args:
-        repository: The repository.
-        rows: The public labels.
+        repository: Repository to check.
+        rows: Reader of the rows with public labels.
         since: Revision of git; only files that differ from it are checked. "" for all files.
-        author: Contributor who proposes the changes, and may change no other folder; "" for any.
+        author: Contributor who proposes the changes, and may change only their own folder; "" to
+            accept changes in any folder.
+
+    Raises:
+        BenchError: git is missing, or does not know the revision.
     """
     every = {each.place: each for each in contributions(repository)}
     findings = list[Finding]()
@@ -111,7 +115,13 @@ def check_repository(
 
 
 def with_sample(checked: Checked, found: Iterable[Finding], reproduced: Iterable[str]) -> Checked:
-    """Return a check with the findings of a sample; a reproduced score counts as plausible."""
+    """Return a check with the findings of a sample; a reproduced score counts as plausible.
+
+    Args:
+        checked: Result of the check without the sample.
+        found: Findings about the runs that were drawn.
+        reproduced: Keys of the drawn runs that were reproduced.
+    """
     good = {key[:12] for key in reproduced}
     kept = [f for f in checked.findings if f.kind != "implausible" or f.run not in good]
     return replace(checked, findings=(*kept, *found))
@@ -129,7 +139,7 @@ def _misplaced(changed: Sequence[Contribution], author: str) -> Iterator[Finding
 
 
 def _repeated(runs: Sequence[Inspected], others: Sequence[Inspected]) -> Iterator[Finding]:
-    """Yield runs that are in the repository already, and tasks whose definition is another one."""
+    """Yield runs that the repository already has, and runs whose task is defined in two ways."""
     by_key = grouped((run.job.key, run) for run in (*runs, *others))
     definitions = grouped(
         (run.job.task, digest(run.job.definition)) for run in (*others, *runs) if run.job.definition
@@ -138,20 +148,20 @@ def _repeated(runs: Sequence[Inspected], others: Sequence[Inspected]) -> Iterato
     for run in runs:
         there = [each for each in by_key[run.job.key] if each is not run]
         same = [each for each in there if each.who == run.who or each.measured == run.measured]
-        # If both are checked now, one of them stays.
+        # If both files are checked now, only the later one is refused.
         first = [each.place for each in same if each.place not in now or each.place < run.place]
         if first:
             yield run.finding("copy", f"it is the same run as in {first[0]}: leave it out.")
         elif there and not same:
             yield run.finding(
                 "copy",
-                f"{there[0].who} has shared a run of the same job, of which this is a repetition.",
+                f"{there[0].who} has shared another run of the same job.",
                 is_fault=False,
             )
         if len({*definitions.get(run.job.task, ())}) > 1:
             yield run.finding(
                 "rows",
-                f"the task {run.job.task} is defined otherwise in another archive: its "
+                f"the task {run.job.task} has a different definition in another archive: its "
                 "labels or columns were changed.",
             )
 
@@ -161,29 +171,32 @@ def _copied(runs: Sequence[Inspected], others: Sequence[Inspected]) -> Iterator[
     listed = [(run.who, run.sheets) for run in every]
     for found in copies(listed, range(len(runs))):
         run, source = every[found.place], every[found.source]
-        # If both are checked now, the later run is the copy.
+        # If both runs are checked now, the later one is the copy.
         both = found.source < len(runs)
         if both and (run.finished, run.place) < (source.finished, source.place):
             continue
         yield run.finding(
             "copy",
             f"{found.sentence} to those of the run {source.run} in {source.place}, "
-            "which is of another job: share predictions of your own run.",
+            "which has another job: share predictions of your own run.",
         )
 
 
 _ERRORS = 3.0
-"""Number of standard errors by which a score may exceed the best published one."""
+"""Number of standard errors by which a score may exceed the best published score."""
 
 _POINTS, _SEEDS, _FEW = 0.05, 4.0, 3
-"""A score may exceed the best of at least 3 other runs of the same weights by 5 points, or by 4
-standard deviations if that is more."""
+"""A score may exceed the best score of at least 3 runs by other contributors with the same weights
+by 5 points, or by 4 standard deviations of these scores if that is more."""
 
 
 def _implausible(
     runs: Sequence[Inspected], others: Sequence[Inspected], reproduced: set[str]
 ) -> Iterator[Finding]:
-    """Yield scores that are far better than all that is known, unless somebody reproduced them."""
+    """Yield runs with a score far above published scores or the scores of other contributors.
+
+    Runs in `reproduced` (digests as in `Inspected.identity`) are left out.
+    """
     known = grouped(
         ((run.job.weights, s.task, s.split, s.fingerprint, s.name), (run, s.value))
         for run in (*runs, *others)
@@ -214,7 +227,7 @@ def _implausible(
 
 
 def _beyond_published(score: Measured) -> str:
-    """Describe the best published score if `score` is far above it, else return ""."""
+    """Return a clause with the best published score if `score` is far above it, else ""."""
     best = max(
         (
             cell.value / 100

@@ -40,7 +40,7 @@ Rows = Annotated[
 ]
 
 PROBLEMS = 1
-"""Exit code of `bench share check` if a contribution cannot be accepted."""
+"""Exit code of `bench share check` if a contribution has a fault and cannot be accepted."""
 
 
 @with_options(plugins=False)
@@ -79,9 +79,9 @@ def add(
 ) -> None:
     """Add rows of a leaderboard to a repository, one archive per row.
 
-    The archive has the predictions and scores of all seeds, without weights and local paths, and
-    at most a megabyte: if necessary, probabilities are rounded to 6, 4, 3 or 2 decimals. The sizes
-    are printed before anything is written.
+    An archive has the predictions and scores of all seeds, but no weights and no local paths. Its
+    size is at most a megabyte: if necessary, probabilities are rounded to 6, 4, 3 or 2 decimals.
+    The sizes are printed before anything is written.
     """
     repository = open_repository(to)
     folder = repository.root / CONTRIBUTORS / check_contributor(who)
@@ -119,8 +119,8 @@ class Asked:
     )
     data: str | None = option(
         None,
-        "Where the public labels are read: 'hub', or a folder. The packaged mini data are "
-        "always read.",
+        "Source of the public labels: 'hub', or a folder of official files. The packaged mini data "
+        "are always used as well.",
         metavar="hub|DIR",
         head=WHAT,
         proposes=("hub",),
@@ -130,30 +130,37 @@ class Asked:
     )
     sample_seed: int | None = option(
         None,
-        "Seed of the draw. By default, a random one, which nobody can foresee.",
+        "Seed with which the sample of --reproduce is drawn; random by default, so that nobody "
+        "can predict the sample.",
         metavar="N",
         least=0,
         head=WHERE,
     )
     minutes: float | None = option(
         None,
-        "Start no job that is expected to end later than after N minutes.",
+        "With --reproduce: time limit of the sample in minutes. A job that is expected to exceed "
+        "it is not started.",
         metavar="N",
         least=0,
         head=WHERE,
     )
     checkpoint: tuple[str, ...] = option(
         (),
-        "Folder of a checkpoint, which is used for the runs that have its digest (repeatable).",
+        "With --reproduce: folder of a checkpoint, for the runs whose weights have its digest "
+        "(repeatable).",
         metavar="DIR",
         head=WHERE,
     )
     comment: Path | None = option(
-        None, "Write the answer as Markdown, for a pull request.", metavar="FILE", head=OUTPUT
+        None,
+        "Write the findings as Markdown, for a comment on the pull request.",
+        metavar="FILE",
+        head=OUTPUT,
     )
     verdicts: Path | None = option(
         None,
-        "Write the verdicts of the sample, for the folder of a contributor.",
+        "With --reproduce: write the verdicts on the sample as JSON, for the folder of a "
+        "contributor.",
         metavar="FILE",
         head=OUTPUT,
     )
@@ -163,10 +170,11 @@ class Asked:
 def check(folder: Folder = Path(), *, asked: Asked, as_json: AsJson = False) -> None:
     """Check the contributions of a repository.
 
-    The checks are: the form and the digests of each archive; names and paths in it; each score,
-    computed again from the predictions and the public labels; probabilities that were edited;
-    predictions that were copied; scores that are not plausible; and, with --reproduce, a sample of
-    runs that are run again. Nothing in an archive is executed, imported or fetched.
+    Each archive must have the form and the digests that `bench share add` writes, and harmless
+    names and paths. Each score is computed again from the predictions and the public labels. Edited
+    probabilities, copied predictions and implausible scores are reported. With --reproduce, a
+    random sample of the runs is run again. Nothing in an archive is executed, imported or
+    downloaded.
 
     Exits with 1 if a contribution cannot be accepted.
     """
@@ -184,7 +192,7 @@ def check(folder: Folder = Path(), *, asked: Asked, as_json: AsJson = False) -> 
         if asked.verdicts is not None:
             write_verdicts(asked.verdicts, sampled.verdicts)
     elif share is not None:
-        said = ["no run can be run again, because no checked archive is without a problem."]
+        said = ["no run can be run again: every checked archive has a problem."]
     if asked.comment is not None:
         with writing(asked.comment), whole_file(asked.comment) as file:
             file.write(markdown(checked, said).encode())
@@ -197,7 +205,10 @@ def check(folder: Folder = Path(), *, asked: Asked, as_json: AsJson = False) -> 
 
 
 def _sampled(checked: Checked, asked: Asked, share: float, data: str | None) -> Sampled | None:
-    """Run a sample of the archives that have no fault other than an implausible score."""
+    """Run a sample of the runs again whose archives have at most implausible scores as faults.
+
+    Returns None if there are no such runs.
+    """
     bad = {each.place for each in checked.faults if each.kind != "implausible"}
     archives = [each for each in checked.files if each.is_archive and each.place not in bad]
     runs = [run for run in checked.runs if run.place not in bad]
@@ -236,7 +247,7 @@ def build(
     out: Path = option(..., "Folder of the website.", metavar="DIR", head=OUTPUT),
     data: str | None = option(
         None,
-        "Where the public labels are read, as for `bench share check`.",
+        "Source of the public labels, as in `bench share check --data`.",
         metavar="hub|DIR",
         head=WHAT,
         proposes=("hub",),

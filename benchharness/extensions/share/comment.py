@@ -1,4 +1,4 @@
-"""The answer to a contributor: text for a terminal, and Markdown for a pull request."""
+"""Findings of a check as text for a terminal, and as a Markdown comment on a pull request."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,19 +8,19 @@ from benchharness.extensions.share.inspect import Finding
 from benchharness.leaderboard.text import counted, table_cell, visible
 
 MARK = "<!-- benchharness: shared results -->"
-"""First line of the comment, by which the next check finds and replaces it."""
+"""First line of a comment, by which the workflow finds it in order to replace it."""
 
 MOST_SHOWN, MOST_NOTES = 50, 20
-"""Numbers of faults and of notes that a comment lists. GitHub accepts 65,536 characters."""
+"""Largest numbers of faults and of notes in a comment. GitHub accepts 65,536 characters."""
 
-_LONGEST = 300  # characters of a sentence, of which signs of Markdown are escaped
+_LONGEST = 300  # characters of a sentence, before characters of Markdown are escaped
 
 
 def markdown(checked: Checked, sentences: Sequence[str]) -> str:
     """Return the comment on a pull request.
 
-    Names and sentences may come from a stranger, so they are shown as code or without the signs by
-    which Markdown makes links, mentions and markup.
+    Names and sentences may come from an untrusted archive, so names are shown as code, and in
+    sentences the characters of Markdown, links and mentions are escaped.
 
     Args:
         checked: Result of the check.
@@ -36,7 +36,7 @@ def _lines(checked: Checked, sentences: Sequence[str]) -> Iterator[str]:
         yield f"### This contribution cannot be accepted yet: {counted(len(faults), 'problem')}"
         yield ""
         yield (
-            "Mend these files and push again; this comment is then updated. `bench share check` "
+            "Correct these files and push again; this comment is then updated. `bench share check` "
             "prints the same on your machine."
         )
         yield ""
@@ -56,7 +56,7 @@ def _lines(checked: Checked, sentences: Sequence[str]) -> Iterator[str]:
 
 
 def _table(findings: Sequence[Finding], most: int = MOST_SHOWN) -> Iterator[str]:
-    yield "| file | run | kind | what, and what to do |"
+    yield "| file | run | kind | problem, and what to do |"
     yield "|---|---|---|---|"
     for each in findings[:most]:
         place, run = (f"`{table_cell(text).replace('`', '')}`" for text in (each.place, each.run))
@@ -67,7 +67,10 @@ def _table(findings: Sequence[Finding], most: int = MOST_SHOWN) -> Iterator[str]
 
 
 def inert_markdown(text: str) -> str:
-    """Return a text without links, mentions, images and markup, shortened to 300 characters."""
+    """Return a text as Markdown without links, mentions, images and markup.
+
+    The text is shortened to 300 characters, and then its characters of Markdown are escaped.
+    """
     short = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 4]} ..."
     plain = visible(short.replace("\n", " ")).replace("@", "(at)").replace("://", ": //")
     return re.sub(r"([\\`*_\[\]!#~|])", r"\\\1", plain.replace("<", "&lt;"))

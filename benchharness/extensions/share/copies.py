@@ -22,39 +22,41 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MOST_ROWS = 2_000
-"""Number of rows of a split that are compared; they are spread evenly over the split."""
+"""Largest number of rows of a split that are compared; they are spread evenly over the split."""
 
 FEWEST = 20
 """Smallest number of rows that decides whether a run is a copy."""
 
 SHARE = 0.5
-"""Share of equal probabilities from which a run is a copy. Two independent trainings have at most
-one in ten in common if they are rounded to two decimals, and none without rounding."""
+"""Smallest share of equal probabilities with which a run counts as a copy. In two independent
+training runs, at most one probability in ten is equal if they are rounded to two decimals, and none
+without rounding."""
 
 NEAR = 5e-3
-"""Median difference of undecided probabilities below which a run with the same answers is a copy.
-Two seeds of one model differ by several hundredths."""
+"""Median difference of the probabilities below 0.9 under which a run with the same answers counts
+as a copy. Two seeds of one model differ by several hundredths."""
 
 SAME_ERRORS = 0.95
-"""Share of wrong answers in common from which a run without probabilities is a copy. Two seeds of
-one model share about two thirds."""
+"""Smallest share of equal answers, among rows that one of two runs answers wrongly, with which a
+run without probabilities counts as a copy. Two seeds of one model share about two thirds."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sheet:
-    """The predictions of a run for a split in short form.
+    """Summary of a run's predictions for at most `MOST_ROWS` rows of a split.
 
     Attributes:
         key: Key of the job.
-        weights: Identity of the weights.
+        weights: Identity of the pretrained weights, as in the job.
         seed: Seed of the job.
-        title: Title of the split.
-        rows: Digest of the split's examples and of the ids of the predictions.
-        numbers: The highest probability of each row, or the predicted number; NaN without one.
-        is_probability: True if the numbers are probabilities.
-        answers: Digest of each answer.
-        wrong: Whether each answer is wrong; None if the labels are unknown.
-        step: Unit of the last decimal of the numbers.
+        title: Title of the split, for messages.
+        rows: Identity of the rows; runs are compared only if it is equal.
+        numbers: Highest score of each row, or the predicted number, `[rows]`; NaN without one.
+        is_probability: True if the task is a classification or multiple choice, whose scores are
+            usually probabilities.
+        answers: Digest of each answer, `[rows]`.
+        wrong: True for each wrong answer, `[rows]`; None if not all labels are known.
+        step: Largest difference of two numbers that count as equal: a unit of the last decimal.
     """
 
     key: str
@@ -76,14 +78,14 @@ def sheet_of(
     rows: SplitRows | None,
     provenance: Mapping[str, Any],
 ) -> Sheet:
-    """Return the short form of the predictions for a split.
+    """Return the summary of a run's predictions for a split.
 
     Args:
         job: Job of the run.
-        one: The stored evaluation.
-        predictions: Its predictions.
-        rows: The examples, if they are known.
-        provenance: Provenance of the run.
+        one: Stored evaluation of the split.
+        predictions: Predictions in the evaluation.
+        rows: Examples of the split; None if they are unknown.
+        provenance: Provenance of the run, which has the number of decimals after rounding.
     """
     import numpy as np  # noqa: PLC0415  (a tenth of a second)
 
@@ -129,12 +131,13 @@ def _answer(fields: Mapping[str, object]) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Copy:
-    """A run with the predictions of another one.
+    """A run whose predictions were copied from another run, or the other way round.
 
     Attributes:
-        place: Number of the run in the list of runs that was searched.
-        source: Number of the other run.
-        sentence: What they have in common.
+        place: Index of the run in the list of runs that was searched.
+        source: Index of the other run in this list.
+        sentence: Beginning of a sentence about the equal predictions, such as "60% of 500
+            probabilities of RTE dev are equal".
     """
 
     place: int
@@ -143,15 +146,15 @@ class Copy:
 
 
 def copies(runs: Sequence[tuple[str, Sequence[Sheet]]], suspects: Iterable[int]) -> Iterator[Copy]:
-    """Yield each suspect that has the predictions of another run.
+    """Yield each suspect that has the predictions of another run, with the first such run.
 
-    Two runs of the same job are not compared, because a repetition has the same predictions. The
-    same holds for a contributor's own runs of the same weights and seed, which may differ only in
-    settings without effect.
+    Two runs of the same job are not compared, because a repetition has the same predictions. Two
+    runs of one contributor with the same weights and seed are not compared either, because they
+    may differ only in settings without effect.
 
     Args:
-        runs: Contributor and predictions of each run.
-        suspects: Numbers of the runs that may be copies, in `runs`.
+        runs: Contributor and summaries of the predictions of each run.
+        suspects: Indices in `runs` of the runs that may be copies.
     """
     by_rows = grouped(
         (sheet.rows, (number, sheet)) for number, (_, sheets) in enumerate(runs) for sheet in sheets
@@ -175,9 +178,9 @@ def copies(runs: Sequence[tuple[str, Sequence[Sheet]]], suspects: Iterable[int])
 
 
 def _alike(sheets: Sequence[Sheet]) -> Callable[[Sheet], Sequence[int]]:
-    """Return a function that finds the sheets that may be copies of one another.
+    """Return a function that finds the indices of the sheets that may be copies of a given sheet.
 
-    It compares a sheet with all others at once, because a repository has many runs.
+    The function compares a sheet with all others at once, because a repository has many runs.
     """
     import numpy as np  # noqa: PLC0415  (a tenth of a second)
 
@@ -187,7 +190,8 @@ def _alike(sheets: Sequence[Sheet]) -> Callable[[Sheet], Sequence[int]]:
     def find(one: Sheet) -> Sequence[int]:
         apart = np.abs(numbers - one.numbers)
         equal = (apart <= np.maximum(steps, one.step)[:, None]).mean(axis=1)
-        # A copy has more in common; sheets without numbers are compared by their answers.
+        # These limits are wider than those of `_in_common`. Sheets without numbers are always
+        # included, because `_in_common` compares their answers.
         is_near = (equal >= SHARE / 2) | ~(np.median(apart, axis=1) >= 2 * NEAR)
         return [int(place) for place in np.flatnonzero(is_near)]
 
@@ -195,7 +199,7 @@ def _alike(sheets: Sequence[Sheet]) -> Callable[[Sheet], Sequence[int]]:
 
 
 def _in_common(one: Sheet, other: Sheet) -> str:
-    """Describe what two sheets have in common if one is a copy of the other, else return ""."""
+    """Return the equal predictions as a clause if one sheet is a copy of the other, else ""."""
     import numpy as np  # noqa: PLC0415  (a tenth of a second)
 
     step = max(one.step, other.step)
@@ -213,8 +217,8 @@ def _in_common(one: Sheet, other: Sheet) -> str:
             same = float((one.answers == other.answers).mean())
             if same >= 1 - 1 / FEWEST:
                 return (
-                    f"{same:.0%} of the answers to {one.title} are equal, and the probabilities "
-                    "nearly"
+                    f"{same:.0%} of the answers to {one.title}, and nearly the probabilities, are "
+                    "equal"
                 )
         return ""
     if np.isfinite(one.numbers).any() or one.wrong is None or other.wrong is None:

@@ -1,4 +1,4 @@
-"""Checks of the runs in one archive: rows, scores, predictions and probabilities."""
+"""Check the runs in one archive: rows, scores, predictions and probabilities."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -28,8 +28,19 @@ Kind = Literal[
     "folder", "file", "digest", "rows", "score", "prediction", "probabilities", "copy",
     "implausible", "reproduction",
 ]  # fmt: skip
-"""Kind of a finding: a file outside of the contributor's folder; a file that cannot be read, or has
-hostile names, paths or code; a wrong digest; other rows than the public ones; and so on."""
+"""Kind of a finding.
+
+* folder: a file outside of the contributor's folder
+* file: a file or a run that cannot be accepted, e.g. damaged, or with unsafe names, paths or code
+* digest: a run that was changed after it was stored
+* rows: a split that does not have the public examples, or a task with two definitions
+* score: a score that does not follow from the predictions and the public labels
+* prediction: predictions that are missing or malformed, or a warning about a score
+* probabilities: probabilities that were edited
+* copy: predictions that another run has too
+* implausible: a score far above all known scores
+* reproduction: a run of the sample that was not reproduced
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +49,9 @@ class Finding:
 
     Attributes:
         place: Path of the file in the repository.
-        run: First characters of the key of the run; empty if it concerns the whole file.
-        kind: Kind of the finding.
-        sentence: What was found, and what the contributor can do.
+        run: First 12 characters of the run's key; empty if the finding concerns the whole file.
+        kind: Kind of the finding (see `Kind`).
+        sentence: Description of the problem, and of the way in which the contributor can solve it.
         is_fault: True if the contribution cannot be accepted as it is.
     """
 
@@ -58,11 +69,11 @@ class Measured:
     Attributes:
         task: Name of the task.
         split: Name of the split.
-        fingerprint: Digest of the examples.
-        name: Name of the score.
-        value: The score, on the scale of its metric.
-        rows: Number of predictions.
-        width: Highest minus lowest possible value.
+        fingerprint: Digest of the split's examples.
+        name: Name of the score, e.g. "accuracy".
+        value: Value of the score, in the unit of its metric.
+        rows: Number of predictions, at least 1.
+        width: Highest minus lowest possible value of the metric.
     """
 
     task: str
@@ -76,18 +87,20 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True)
 class Inspected:
-    """A run of a contribution.
+    """A run of a contribution, after its check.
 
     Attributes:
-        who: Contributor.
+        who: Name of the contributor.
         place: Path of the archive in the repository.
         job: Job of the run.
-        finished: Time at which it ended, as the archive says.
-        how: How its scores were checked: "recomputed", or "as stored" with the reason.
-        measured: Digest of its time, duration and losses, which no two runs have in common.
+        finished: Time in the archive at which the run ended, in ISO format.
+        how: Method by which the scores were checked: "recomputed", or "as stored" with the reason
+            why they could not be computed again.
+        measured: Digest of the run's time, duration and losses. Equal digests mean the same run,
+            because a repetition of a job never has the same duration.
         identity: Digest that identifies the run in verdicts (`reproduce.verdicts.identity`).
-        scores: Its scores by the metrics of the tasks.
-        sheets: Its predictions in short form, to find copies.
+        scores: Scores of the run by the metrics of its tasks.
+        sheets: Summaries of the run's predictions, one per split, in which copies are searched.
     """
 
     who: str
@@ -102,11 +115,11 @@ class Inspected:
 
     @property
     def run(self) -> str:
-        """First characters of the key, for readers."""
+        """First 12 characters of the job's key, for display."""
         return self.job.key[:12]
 
     def finding(self, kind: Kind, sentence: str, *, is_fault: bool = True) -> Finding:
-        """Return a finding about this run."""
+        """Return a finding about this run; the arguments are fields of `Finding`."""
         return Finding(
             place=self.place, run=self.run, kind=kind, sentence=sentence, is_fault=is_fault
         )
@@ -114,20 +127,25 @@ class Inspected:
 
 @dataclass(kw_only=True)
 class PublicRows:
-    """Rows with public labels, which are read once.
+    """Reader of rows with public labels, which reads each split only once.
 
-    Only tasks of benchmarks have such rows. The rows of a custom task, whose definition a stranger
-    has written, are never read.
+    Only the tasks of benchmarks have public labels. Rows of a custom task are never read, because
+    its definition is part of an untrusted archive.
 
     Attributes:
-        data: "hub", or a folder with the official files; None to read the packaged rows only.
+        data: "hub", or a folder with the official files; None to read only the packaged mini data.
     """
 
     data: str | None = None
     _known: dict[tuple[str, str, str, int | None], SplitRows | str] = field(default_factory=dict)
 
     def of(self, job: Job, name: str) -> SplitRows | str:
-        """Return the rows of a split, or the reason why they are not read."""
+        """Return the rows of a job's split, or the reason why they are not read.
+
+        Args:
+            job: Job that decides between the packaged mini data and `data`, and has the limit.
+            name: Name of the split, "TASK:SPLIT".
+        """
         task, split = name.rsplit(":", 1)
         if job.definition:
             return "a task of the contributor's own data has no public labels"
@@ -145,9 +163,13 @@ class PublicRows:
 
 
 def inspect(each: Contribution, rows: PublicRows) -> tuple[list[Inspected], list[Finding]]:
-    """Check an archive; return its runs, and what was found.
+    """Check an archive, and return its runs and the findings about them.
 
-    If the file or a run cannot be read, no run is returned.
+    If the file or a run cannot be read, no run is returned, and this is the only finding.
+
+    Args:
+        each: Archive to check.
+        rows: Reader of the rows with public labels.
     """
     found, findings = list[Inspected](), list[Finding]()
     try:
@@ -227,12 +249,18 @@ def _odd_facts(result: Result) -> Iterator[str]:
     except ValueError:
         is_late = True
     if is_late:
-        yield f"it ended at {result.finished!r:.40}, which is no time in the past: share it again."
+        yield (
+            f"it ended at {result.finished!r:.40}, but expected a time in the past: write the "
+            "archive with `bench share add`."
+        )
     predicted = {f"{task}:{split}" for task, split in result.job.predicted_splits}
     names = [one.name for one in result.evaluations]
     if {*names} != predicted or len(names) != len(predicted):
         other = ", ".join(sorted(predicted ^ {*names}))[:80] or "one is repeated"
-        yield f"its predictions are not those of the splits of its job ({other}): share it again."
+        yield (
+            f"it does not have one set of predictions per split of its job ({other}): write the "
+            "archive with `bench share add`."
+        )
 
 
 def _measured(one: Evaluation) -> Iterator[Measured]:
@@ -260,7 +288,10 @@ def _split_faults(
         yield "rows", f"{one.task} has no split {one.split!r:.40}: share the run as it was stored."
         return
     if job.kind == "imported" or not one.predictions:
-        words = f"{title} has a score without predictions, which nobody can check: share a run."
+        words = (
+            f"{title} has a score without predictions, which cannot be checked: share a run with "
+            "predictions."
+        )
         yield "prediction", words
         return
     digits = digits_of(result.provenance)
@@ -281,7 +312,7 @@ def _odd_scores(job: Job, one: Evaluation, rows: SplitRows) -> Iterator[str]:
     """Yield scores that do not follow from the predictions and the public labels."""
     predictions = predictions_of(one, rows.examples)
     again = evaluate_split(one.name, rows, predictions).scores
-    # The metrics of a plugin are shown as stored.
+    # Scores by the metrics of a plugin cannot be computed again.
     known = {n: value for n, value in one.scores.items() if n in again or not job.plugins}
     usual = partial(usual_scores, find_task(one.task), predictions, rows.examples)
     for cause in unfounded(replace(one, scores=known), again, usual, is_same=False):
@@ -291,13 +322,17 @@ def _odd_scores(job: Job, one: Evaluation, rows: SplitRows) -> Iterator[str]:
 
 
 _SUM = 2e-3
-"""Largest difference from 1 of a sum of probabilities in half precision."""
+"""Largest difference between 1 and a sum of probabilities in half precision."""
 
 
 def _odd_probabilities(
     job: Job, one: Evaluation, predictions: Sequence[Prediction], digits: int | None
 ) -> Iterator[str]:
-    """Yield signs that probabilities were edited: wrong sums, and answers that contradict them."""
+    """Yield signs that probabilities were edited.
+
+    The signs are infinite numbers, sums other than 1, answers that do not have the highest
+    probability, and numbers with other decimals than the rest.
+    """
     title = split_title(one.task, one.split)
     listed: list[Sequence[float]] = [list(getattr(p, "scores", ())) for p in predictions]
     every = [score for scores in listed for score in scores]
@@ -313,7 +348,8 @@ def _odd_probabilities(
         if scores and abs(sum(scores) - 1) > _SUM + step * len(scores)
     ]
     mean = [sum(scores) for scores in listed if scores]
-    # Independent probabilities of several labels, and likelihoods, have no common sum.
+    # If most sums differ from 1, the scores are independent probabilities of several labels, or
+    # likelihoods, and are not checked.
     if sums and len(sums) < len(mean) / 2:
         yield f"{title}: the probabilities of {_some(sums)} do not add up to 1. {_AGAIN}"
     odd = undecided(one, predictions)
@@ -339,7 +375,7 @@ def _odd_probabilities(
         )
 
 
-_FEW = 4  # only fractions such as 0.5 and 0.625 are computed with at most so many decimals
+_FEW = 4  # computed probabilities have more decimals, except fractions such as 0.5 and 0.625
 _AGAIN = "Share the run as it was stored."
 
 

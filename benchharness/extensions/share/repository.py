@@ -47,7 +47,7 @@ class Repository:
     """A repository of results.
 
     Attributes:
-        root: Its folder.
+        root: Folder of the repository, which has the file `share.toml`.
         title: Title of the website.
     """
 
@@ -57,13 +57,14 @@ class Repository:
 
 @dataclass(frozen=True, kw_only=True)
 class Contribution:
-    """A file of a contributor.
+    """A file in a repository that a contributor added or changed.
 
     Attributes:
         path: Path of the file.
-        place: Path from the folder of the repository, with escaped invisible characters.
-        who: Name of the contributor.
-        fault: Reason why the file is not accepted, before it is opened; empty if there is none.
+        place: Path relative to the repository's folder, with invisible characters escaped.
+        who: Name of the contributor, which is the name of the file's folder; empty if the file is
+            not below `contributors`.
+        fault: Reason why the file is refused without being opened; empty if there is none.
     """
 
     path: Path
@@ -78,15 +79,15 @@ class Contribution:
 
 
 def check_contributor(name: str) -> str:
-    """Return a valid name of a contributor; raise BenchError for another one.
+    """Return a contributor's name if it is valid; raise BenchError otherwise.
 
-    The rule is that of GitHub, with small letters only, so that no two folders differ only in
-    capitals.
+    The rule is GitHub's rule for user names, but with lower-case letters only, so that no two
+    folders differ only in case.
     """
     if not _is_contributor(name):
         raise BenchError(
-            f"{visible(name)!r} cannot be the name of a contributor: expected at most 39 small "
-            "letters, digits and single hyphens, such as the user name on GitHub."
+            f"{visible(name)!r} cannot be the name of a contributor: expected at most 39 "
+            "lower-case letters, digits and single hyphens, such as the user name on GitHub."
         )
     return name
 
@@ -98,7 +99,10 @@ def _is_contributor(name: str) -> bool:
 def create(folder: Path, title: str) -> Repository:
     """Create a repository in a new or empty folder, completely or not at all.
 
-    A folder `.git` does not count, so a clone of an empty repository can be used.
+    Args:
+        folder: Folder of the repository. It may contain a folder `.git`, so a clone of an empty
+            repository can be used.
+        title: Title of the website.
 
     Raises:
         BenchError: The folder has other files, or cannot be written.
@@ -107,7 +111,7 @@ def create(folder: Path, title: str) -> Repository:
         there = sorted(each.name for each in folder.iterdir()) if folder.exists() else []
         if [name for name in there if name != ".git"]:
             raise BenchError(
-                f"{folder} is not empty ({visible(there[-1])}): name a new folder for the "
+                f"{folder} is not empty ({visible(there[-1])}): choose a new folder for the "
                 "repository."
             )
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -125,7 +129,7 @@ def create(folder: Path, title: str) -> Repository:
             for word, value in values.items():
                 text = text.replace(f"@{word}@", value)
             target.write_text(text, encoding="utf-8")
-        quoted = to_text(visible(title))  # a string of JSON is one of TOML
+        quoted = to_text(visible(title))  # this JSON string is valid in TOML too
         (draft / SETTINGS).write_text(f"version = {LAYOUT}\ntitle = {quoted}\n", encoding="utf-8")
         draft.chmod(0o755)
         if folder.exists():
@@ -166,14 +170,18 @@ def open_repository(folder: Path) -> Repository:
         )
     if not (folder / CONTRIBUTORS).is_dir():
         raise BenchError(
-            f"{folder} has another layout than a repository of results, because it has no folder "
-            f"{CONTRIBUTORS}: `bench share init DIR` creates one."
+            f"{folder} is not a complete repository of results, because it has no folder "
+            f"{CONTRIBUTORS}: restore this folder, or create a repository with `bench share init "
+            "DIR`."
         )
     return Repository(root=folder, title=title[:200])
 
 
 def contributions(repository: Repository) -> Iterator[Contribution]:
-    """Yield all files below `contributors`, sorted by path; links are not followed."""
+    """Yield all files below `contributors` except its README.md, sorted by path.
+
+    Links are not followed, but yielded as contributions with a fault.
+    """
     top = repository.root / CONTRIBUTORS
     for folder, names, found in os.walk(top):
         names.sort()
@@ -187,14 +195,21 @@ def contributions(repository: Repository) -> Iterator[Contribution]:
 
 
 def contribution(repository: Repository, place: str) -> Contribution:
-    """Return the file at a place in the repository, with the reason why it is not accepted."""
+    """Return a file of a repository as a contribution, with the reason if it is refused.
+
+    The file's place, name, type and size are checked, but the file is not opened.
+
+    Args:
+        repository: Repository of the file.
+        place: Path of the file relative to the repository's folder.
+    """
     parts, path = PurePosixPath(place).parts, repository.root / place
     who = parts[1] if len(parts) > 1 and parts[0] == CONTRIBUTORS else ""
     fault = ""
     if len(parts) != 3 or parts[0] != CONTRIBUTORS:
-        fault = f"it is not in a folder {CONTRIBUTORS}/NAME, which alone may change"
+        fault = f"it is not in a folder {CONTRIBUTORS}/NAME, and no other files may be changed"
     elif not _is_contributor(who):
-        fault = "the folder does not have the name of a GitHub user in small letters"
+        fault = "the name of its folder is not the name of a GitHub user in lower-case letters"
     elif not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}\.(?:jsonl\.gz|json)", parts[2]):
         fault = (
             "it is neither an archive of `bench share add` (.jsonl.gz) nor a list of verdicts "
@@ -216,18 +231,18 @@ def _fault_of_file(path: Path) -> str:
     if found.st_size > most:
         return (
             f"it has {found.st_size:,} bytes, but at most {most:,} are allowed: `bench share add` "
-            "writes one archive per row, and shortens probabilities until it fits"
+            "writes one archive per row, and rounds probabilities until the archive is small enough"
         )
     return ""
 
 
 def changed_places(repository: Repository, revision: str) -> list[str]:
-    """Return the paths of the files that differ from a revision of git, sorted.
+    """Return the relative paths of the files that differ from a revision of git, sorted.
 
-    Deleted files are included.
+    Deleted files and files that git does not track are included.
 
     Raises:
-        BenchError: git is missing, or does not know the revision.
+        BenchError: git is missing, does not know the revision, or needs more than 60 seconds.
     """
     root = str(repository.root)
     if revision.startswith("-"):

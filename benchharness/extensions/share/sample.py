@@ -1,4 +1,4 @@
-"""Reproduction of a sample of contributed runs, and its power against planted points."""
+"""Run a random sample of contributed runs again, and compute how likely it finds false scores."""
 
 import json
 import math
@@ -23,20 +23,20 @@ from benchharness.leaderboard.store.record import StoredRun
 from benchharness.leaderboard.text import counted, grouped, whole_file
 
 _MANY = 1e9  # degrees of freedom of a normal distribution
-_ENOUGH = 0.8
+_ENOUGH = 0.8  # power that a message recommends
 _MOST = 10_000  # largest number of runs that a message recommends
 
 
 @dataclass(frozen=True, kw_only=True)
 class Drawing:
-    """Options for the sample.
+    """Options for a random sample of runs that are run again.
 
     Attributes:
         share: Share of the runs to draw, from 0 to 1.
         seed: Seed of the draw. A contributor must not know it in advance.
-        minutes: Number of minutes after which no job is expected to run; None for no limit.
-        data: Source of the rows; None for that of each run.
-        checkpoints: Folders of checkpoints.
+        minutes: Time limit in minutes, after which no job is expected to run; None for no limit.
+        data: Source of the rows, "hub", "mini" or a folder; None for the source of each run.
+        checkpoints: Folders of checkpoints, for the runs whose weights have the same digest.
     """
 
     share: float
@@ -48,14 +48,15 @@ class Drawing:
 
 @dataclass(frozen=True, kw_only=True)
 class Power:
-    """Power of a sample against planted points.
+    """Probabilities that a sample finds stored scores that are too high by one point (0.01).
 
     Attributes:
         drawn: Number of drawn runs.
         of: Number of runs from which they are drawn.
-        every: Probability that a planted point (0.01) in every run is found.
-        one: Probability that a planted point in a single run is found.
-        needed: Number of runs with which the first probability is 80 %; None if above 10,000.
+        every: Probability of a finding if the scores of all runs are too high by a point.
+        one: Probability of a finding if the scores of a single run are too high by a point.
+        needed: Smallest number of drawn runs for which `every` is at least 80 %; None if it is
+            above 10,000 or unknown.
     """
 
     drawn: int
@@ -66,23 +67,24 @@ class Power:
 
     @property
     def sentence(self) -> str:
-        """Description of the power for readers."""
+        """Description of these probabilities for display."""
         words = (
-            f"A sample of {self.drawn} of {counted(self.of, 'run')} finds a planted point in every "
-            f"run with a probability of {self.every:.0%}, and one in a single run with "
-            f"{self.one:.0%}, if the repetition differs as much as another seed. On the same kind "
-            f"of machine it differs less, and the sample finds more."
+            f"If all stored scores were 1 point too high, a sample of {self.drawn} of "
+            f"{counted(self.of, 'run')} would find this with a probability of {self.every:.0%}; if "
+            f"the scores of a single run were, with {self.one:.0%}. These are lower bounds: they "
+            "hold for repetitions that differ as much as other seeds, but on the same kind of "
+            "machine repetitions differ less."
         )
         if self.every < _ENOUGH and self.needed is not None:
-            words += f" For 80 % it needs {counted(self.needed, 'run')}."
+            words += f" A probability of 80 % needs a sample of {counted(self.needed, 'run')}."
         return words
 
 
 def expected_tests(runs: Sequence[Inspected]) -> list[ScoreTest]:
-    """Return the test of the first score of each run, as if its repetition had the same score.
+    """Return the test of each run's first score, as if the repetition of the run had this score.
 
-    The standard deviation over seeds comes from the other seeds of the same row, or from a rule
-    (see `reproduce.seeds`). Runs without scores are left out.
+    The standard deviation over seeds is estimated from the contributor's other seeds of the run, or
+    by a rule (see `reproduce.seeds.check_scores`). Runs without scores are left out.
     """
     rows = grouped((_row_of(run), run) for run in runs if run.scores)
     tests = list[ScoreTest]()
@@ -111,18 +113,20 @@ def _row_of(run: Inspected) -> tuple[Any, ...]:
 
 
 def power_of(tests: Sequence[ScoreTest], of: int, drawn: int) -> Power:
-    """Return the power of a sample of `drawn` runs.
+    """Compute the probabilities that a sample finds scores that are too high.
 
     Args:
-        tests: Tests of the runs that may be drawn; the sample has their mean variance.
+        tests: One test per run that may be drawn. The sample is assumed to have their mean
+            variance.
         of: Number of runs from which the sample is drawn.
-        drawn: Number of drawn runs.
+        drawn: Number of runs in the sample.
     """
     if not tests or not drawn:
         return Power(drawn=drawn, of=of, every=0.0, one=0.0, needed=None)
     variance = sum(2 * test.deviation**2 for test in tests) / len(tests)
     whole = _freedom([(2 * test.deviation**2, test.seeds) for test in tests])
-    # One divided by an estimated deviation is on average too large by this factor.
+    # The reciprocal of an estimated standard deviation is on average too large; multiply by this
+    # factor to correct it.
     certainty = 1.0
     if whole < _MANY:
         half = max(whole, 2.0) / 2
@@ -150,14 +154,15 @@ def power_of(tests: Sequence[ScoreTest], of: int, drawn: int) -> Power:
 
 
 def pooled(tests: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
-    """Test whether stored scores are on average other than those of their repetitions.
+    """Test whether stored scores differ on average from the scores of the repetitions.
 
     Args:
-        tests: Data of one test of scores per run (`reproduce.seeds.ScoreTest`).
+        tests: Fields of one `reproduce.seeds.ScoreTest` per run.
 
     Returns:
-        The mean of the stored scores minus the new ones, and the largest absolute mean that seeds
-        explain at a level of 5 %. The degrees of freedom are Satterthwaite's (1946).
+        The mean difference (stored score minus new score), and the largest absolute mean difference
+        that other seeds explain at a significance level of 5 %. The degrees of freedom are
+        computed as in Satterthwaite (1946).
     """
     parts = [(2 * float(test["deviation"]) ** 2, int(test["seeds"])) for test in tests]
     total = sum(variance for variance, _ in parts)
@@ -169,7 +174,8 @@ def _freedom(parts: Sequence[tuple[float, int]]) -> float:
     """Return Satterthwaite's degrees of freedom of a sum of variances.
 
     Args:
-        parts: Each variance, and the number of seeds from which it was estimated; 0 if it is known.
+        parts: Pairs of a variance and the number of seeds from which it was estimated; the number
+            is 0 if the variance is known.
     """
     inverse = sum(variance**2 / (seeds - 1) for variance, seeds in parts if seeds > 1)
     total = sum(variance for variance, _ in parts)
@@ -178,14 +184,16 @@ def _freedom(parts: Sequence[tuple[float, int]]) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Sampled:
-    """Result of a sample.
+    """Result of running a random sample of contributed jobs again.
 
     Attributes:
-        power: Its power, computed before it was drawn.
-        findings: What was found.
-        verdicts: The verdicts.
+        power: Probabilities that the sample finds scores that are too high, computed before the
+            draw.
+        findings: Faults of runs that were not reproduced, a fault if the mean of all scores
+            differs, and notes on runs that could not be run again.
+        verdicts: Verdicts on the runs that were repeated.
         reproduced: Keys of the runs that were reproduced.
-        sentence: Summary for readers.
+        sentence: Summary in one sentence, for display.
     """
 
     power: Power
@@ -201,11 +209,11 @@ def draw(
     drawing: Drawing,
     watch: Watch = unwatched,
 ) -> Sampled:
-    """Run a sample of contributed jobs again, and judge the stored runs.
+    """Run a random sample of contributed jobs again, and judge the stored runs.
 
     Args:
-        archives: Archives that were checked before.
-        runs: Their runs.
+        archives: Archives that passed all other checks.
+        runs: Runs in the archives.
         drawing: Options for the sample.
         watch: Function that creates the watcher, which shows the progress of the jobs.
     """
@@ -253,7 +261,10 @@ def _once(archives: Sequence[Contribution]) -> Iterator[StoredRun]:
 
 
 def _finding(outcome: Outcome, places: Mapping[str, Inspected]) -> Finding | None:
-    """Return what the repetition of a run found; None if it was reproduced."""
+    """Return the finding about a run that was not reproduced; None if it was reproduced.
+
+    The finding is a note instead of a fault if the run has no verdict.
+    """
     run = places[outcome.row.key]
     if outcome.verdict is not None and outcome.verdict.is_good:
         return None
@@ -276,14 +287,14 @@ def _pooled_finding(
         yield Finding(
             place=places[outcomes[0].row.key].place,
             kind="reproduction",
-            sentence=f"the stored scores of {len(tests)} sampled runs are on average "
-            f"{100 * mean:+.2f} points from their repetitions, and seeds explain at most "
-            f"±{100 * limit:.2f}: run the jobs again with an unchanged program.",
+            sentence=f"the stored scores of {len(tests)} sampled runs differ on average by "
+            f"{100 * mean:+.2f} points from the scores of the repetitions, and other seeds explain "
+            f"at most ±{100 * limit:.2f}: run the jobs again with an unchanged program.",
         )
 
 
 def write_verdicts(path: Path, verdicts: Sequence[Verdict]) -> None:
-    """Write verdicts as `bench reproduce --list --json` prints them.
+    """Write verdicts to a file in the form that `bench reproduce --list --json` prints.
 
     Raises:
         DataError: The file cannot be written.

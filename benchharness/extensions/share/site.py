@@ -1,4 +1,4 @@
-"""The website of a repository: the rows of all contributors on the same leaderboards."""
+"""Write the website of a repository: leaderboards with the rows of all contributors."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -31,9 +31,10 @@ class Built:
     """A website that was written.
 
     Attributes:
-        page: Path of the page.
-        boards: Its leaderboards.
-        left_out: Files that were left out, each with the first reason.
+        page: Path of `index.html`.
+        boards: Leaderboards on the website.
+        left_out: First reason why a file was left out, keyed by the path of the file in the
+            repository.
     """
 
     page: Path
@@ -47,9 +48,9 @@ def build_site(repository: Repository, out: Path, rows: PublicRows) -> Built:
     Files with faults are left out and named on the page.
 
     Args:
-        repository: The repository.
-        out: Folder of the website.
-        rows: The public labels.
+        repository: Repository with the contributions.
+        out: Folder to which the website is written.
+        rows: Reader of the rows with public labels.
 
     Raises:
         BenchError: No run can be shown, or the folder cannot be written.
@@ -77,7 +78,10 @@ def build_site(repository: Repository, out: Path, rows: PublicRows) -> Built:
 def _stores(
     folder: Path, checked: Checked, left_out: Mapping[str, str]
 ) -> Iterator[tuple[Path, str]]:
-    """Write one store per contributor, so that nobody's runs replace or join those of others."""
+    """Write one store per contributor; yield its path and the contributor's name.
+
+    With separate stores, the runs of a contributor do not replace equal jobs of others.
+    """
     archives = [each for each in checked.files if each.is_archive and each.place not in left_out]
     for who, some in sorted(grouped((each.who, each) for each in archives).items()):
         path = folder / f"{who}.sqlite"
@@ -99,15 +103,16 @@ def _notes(left_out: Mapping[str, str]) -> Iterator[str]:
 
 
 class _Site:
-    """Rows of all contributors, and what is shown next to them.
+    """Runs of all contributors, and the facts that the website shows about them.
 
     Args:
-        checked: Result of the check.
+        checked: Result of the check of the repository.
 
     Attributes:
-        rows: The rows, with a key and a name of the model that no other contributor has.
-        remarks: Text next to each row, keyed by the key of the row.
-        sizes: Sizes of the models by the names on the website.
+        rows: Runs of all contributors. Their keys are unique, and the name of the contributor is
+            appended to the names of their models.
+        remarks: Text about the origin of each run, keyed by the run's key in `rows`.
+        sizes: Sizes of the models, keyed by their names on the website in lower case.
     """
 
     def __init__(self, checked: Checked) -> None:
@@ -120,7 +125,12 @@ class _Site:
         self._sources: dict[str, tuple[Store, str]] = {}
 
     def add(self, store: Store, who: str) -> None:
-        """Add the finished runs of a contributor."""
+        """Add the finished runs of a contributor.
+
+        Args:
+            store: Open store with the contributor's runs.
+            who: Name of the contributor.
+        """
         rows = [row for row in store.runs() if row.status == "finished"]
         verdicts = by_run(self._verdicts, rows)
         for row in rows:
@@ -133,7 +143,7 @@ class _Site:
             self.remarks[key] = self._remark(row, who, verdicts.get(row.key, ()))
 
     def _remark(self, row: RunRow, who: str, verdicts: Sequence[Verdict]) -> str:
-        """Return who shared a run, when it ended, how it was checked, and who reproduced it."""
+        """Return a text about a run: contributor, date, kind of check, and reproductions."""
         how = self._how.get((who, row.key), "").partition(":")[0]
         parts = [f"by {who}", row.finished[:10], how]
         if verdicts:
@@ -152,7 +162,7 @@ class _Site:
         ]
 
     def read(self, keys: Iterable[str]) -> Iterator[Result | Failure]:
-        """Yield the runs with these keys of the website, in order."""
+        """Yield the stored runs with the given keys (as in `rows`), in order."""
         for key in keys:
             store, stored = self._sources[key]
             yield from read_outcomes(store, [stored])
@@ -161,7 +171,7 @@ class _Site:
 def _write(
     repository: Repository, out: Path, site: _Site, boards: Sequence[Board], notes: Sequence[str]
 ) -> Path:
-    """Write the details of runs, and then the page; return the path of the page."""
+    """Write the pages with the details of runs, and `index.html`; return the path of the latter."""
     page = out / "index.html"
     about = About(
         title=repository.title,

@@ -1,4 +1,4 @@
-"""The sheet of a system: one page with everything that is known about it, and what is not."""
+"""Write the sheet of a system: one page with its results, and with a list of missing results."""
 
 from benchharness.extension import READ, Command, Extension
 
@@ -8,7 +8,7 @@ EXTENSION = Extension(
     commands={
         "sheet": Command(
             "command:sheet",
-            "Write one page with all that is known about a model.",
+            "Write one page with all results of a model.",
             "sheet roberta --task glue/rte --out sheet.html",
             READ,
         ),

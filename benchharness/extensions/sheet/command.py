@@ -43,10 +43,10 @@ def sheet(
     chosen: Chosen,
     out: Path = option(Path("sheet.html"), "Page to write.", metavar="FILE"),
     predictions: bool = option(
-        False, "Also write a page with every prediction, to which the rows of the sheet link."
+        False, "Also write pages with all predictions, to which the rows of the sheet link."
     ),
 ) -> None:
-    """Write one page about a system: what its scores are worth, and what was not measured.
+    """Write one page about a system: its results, how certain they are, and which are missing.
 
     The sheet is computed from stored runs; nothing is trained. Its numbers link to the rows from
     which they were computed.
@@ -75,10 +75,10 @@ def sheet(
 
 
 def key_of(folder: Path) -> str:
-    """Return the key of the run whose model is in a folder.
+    """Return the key of the run that trained the model in a folder.
 
     Raises:
-        BenchError: The folder has no model of a run.
+        BenchError: The folder has no model of a run, or the description of the run is damaged.
     """
     for name, field in ((TAKEN, "job"), (JOB, None)):
         try:
@@ -98,7 +98,7 @@ def key_of(folder: Path) -> str:
 
 
 def _pages(subject: Subject, out: Path) -> Mapping[str, str]:
-    """Write the pages with every prediction of the system; return their addresses by task."""
+    """Write pages with all predictions of the system; return their relative URLs, keyed by task."""
     known = places("pages")
     if "predictions" not in known:
         raise BenchError("--predictions needs the extension prediction_pages.")

@@ -1,4 +1,4 @@
-"""Sheets as an HTML page, as JSON data and as Markdown for a model card."""
+"""Write a sheet as an HTML page, as JSON data, and as text for a terminal."""
 
 import re
 from collections.abc import Mapping
@@ -16,17 +16,17 @@ _STYLES = ("style.css", "plots.css", "sheet.css")
 _NUMBER = re.compile(r"[-+–<]?[\d.,:]+(e-\d+)?( ?%| s| MB)?[*!]?( to -?[\d.]+)?|–")
 
 MOST_IDS = 100
-"""Largest number of wrong rows whose ids a page lists per group; the JSON data have all."""
+"""Largest number of ids of wrong rows that a page lists per set of rows; the JSON data have all."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sheet:
-    """Sheet of a system on a leaderboard.
+    """Sheet of a system.
 
     Attributes:
-        subject: The system.
-        parts: The sections, keyed by heading.
-        pages: Addresses of the pages with all predictions, keyed by task; may be empty.
+        subject: System and its tasks.
+        parts: Sections of the sheet, keyed by heading.
+        pages: URLs of the pages with all predictions, keyed by task; empty without `--predictions`.
     """
 
     subject: Subject
@@ -35,13 +35,16 @@ class Sheet:
 
     @property
     def title(self) -> str:
-        """Name of the system and its tasks."""
+        """Title of the page: the name of the system and its tasks."""
         tasks = ", ".join(distinct_title(task) for task in self.subject.tasks)
         return f"{self.subject.entry.name} on {tasks}"
 
     @property
     def results(self) -> list[tuple[int, str, Part]]:
-        """Sections with a result: their number on the page, heading and content, problems first."""
+        """Tuples (number on the page, heading, section) of the sections with a result.
+
+        Sections with a problem come first.
+        """
         found = [
             (number, heading, part)
             for number, (heading, part) in enumerate(self.parts.items(), 1)
@@ -51,16 +54,16 @@ class Sheet:
 
 
 def is_number(text: str) -> bool:
-    """Return whether the text of a cell is a number or an interval, which is aligned right."""
+    """Return whether the text of a cell is a number or an interval, and so is aligned right."""
     return bool(_NUMBER.fullmatch(text))
 
 
 def render_sheet(sheet: Sheet, generated: str, version: str) -> str:
-    """Render a sheet as an HTML page without scripts.
+    """Return a sheet as an HTML page without scripts.
 
     Args:
-        sheet: The sheet.
-        generated: Date and time, as text.
+        sheet: Sheet to render.
+        generated: Date and time of the page, as text.
         version: Version of benchharness.
     """
     anchors: dict[tuple[Evidence, str], str] = {}
@@ -109,7 +112,7 @@ def to_json(sheet: Sheet) -> dict[str, Any]:
 
 
 def to_text(sheet: Sheet) -> str:
-    """Return the results, problems first, and then what is missing, as lines for a terminal."""
+    """Return a sheet as lines for a terminal: results (problems first), then missing results."""
     lines = [sheet.title]
     lines += [f"  {heading}: {part.text}" for _, heading, part in sheet.results]
     for heading, part in sheet.parts.items():

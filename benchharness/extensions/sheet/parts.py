@@ -1,4 +1,4 @@
-"""Sections of a sheet that need only the leaderboard and the stored runs."""
+"""Create the sections of a sheet that need no other extension."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -29,7 +29,7 @@ ORDER = (
     "Score", "Calibration", "Robustness", "Groups", "Speed", "Variants", "Proof", "Data",
     "Recipe", "Needed labels",
 )  # fmt: skip
-"""Order of the sections. Sections of other headings come after them."""
+"""Headings of the sections, in order. Sections with other headings come last."""
 
 ABSENT = {
     "Calibration": "calibration was not measured, because its extension is not installed",
@@ -39,7 +39,7 @@ ABSENT = {
     "Variants": "smaller and faster variants (int8) were not checked: `bench model SYSTEM --to DIR "
     "--int8` writes and checks them, then `bench sheet DIR`",
 }
-"""Sentences for sections that no extension has written."""
+"""Reasons why a section is missing if no extension has written it, keyed by heading."""
 
 
 def sheet_of(subject: Subject) -> dict[str, Part]:
@@ -74,7 +74,16 @@ def _evidence(subject: Subject) -> dict[str, Evidence]:
 
 
 def evidence_of(subject: Subject, task: str, split: str) -> Evidence | None:
-    """Return all rows of a split as evidence; None if they cannot be read."""
+    """Return all rows of a split, from which scores are computed, and the wrong ones among them.
+
+    A row is wrong if at least half of the runs answer it wrongly. Returns None if the rows or the
+    predictions cannot be read.
+
+    Args:
+        subject: System with the runs.
+        task: Name of the task.
+        split: Name of the split.
+    """
     results = [subject.stored.result(run.key) for run in subject.entry.cells[task].runs]
     try:
         predicted = predicted_split(subject.stored, find_task(task), split, results)
@@ -194,11 +203,11 @@ def shared(result: Result) -> Result:
 
 
 def speed(subject: Subject) -> Part:
-    """Return the section about time and memory of the runs."""
+    """Return the section about the duration and the memory of the runs."""
     lines, facts, machines = [], {}, dict[str, None]()
     for task, results in _results(subject):
         costs = [result.cost for result in results]
-        # The time for predictions covers the evaluations during training too.
+        # The prediction time includes the evaluations during training.
         facts[task] = {
             "parameters": costs[0].parameters,
             "train_seconds": median(cost.train_seconds for cost in costs),
@@ -224,11 +233,11 @@ def speed(subject: Subject) -> Part:
     )  # fmt: skip
     return Part(
         text=f"Measured on {', '.join(machines)}.",
-        basis="Medians over seeds, from the records of the runs. The time for predictions covers "
-        "all evaluations of a run.",
+        basis="Medians over seeds, from the records of the runs; the memory is the maximum. The "
+        "prediction time includes all evaluations of a run.",
         missing=(
             "energy: `bench run --suite efficiency` measures it where the machine has a counter",
-            "the time per row: `bench model DIR --check`",
+            "the time per row was not measured: `bench model DIR --check` measures it",
         ),
         tables=[Table(title="Time and memory", columns=columns, lines=tuple(lines))],
         facts=facts,
@@ -236,7 +245,7 @@ def speed(subject: Subject) -> Part:
 
 
 def proof(subject: Subject) -> Part:
-    """Return the section about the parity certificate, and facts such as reproductions."""
+    """Return the section about parity certificates, and about facts such as reproductions."""
     lines, facts, missing = [], {}, []
     known = facts_of(subject.store, subject.entry.runs)
     for task, cell in _cells(subject):
@@ -259,7 +268,7 @@ def proof(subject: Subject) -> Part:
 
 
 def data(subject: Subject) -> Part:
-    """Return the section about the rows: source, numbers, fingerprints, truncation, problems."""
+    """Return the section about the data: source, and the size and the digest of each split."""
     lines, facts = [], {}
     missing: list[str] = []
     for task, results in _results(subject):
@@ -286,8 +295,7 @@ def data(subject: Subject) -> Part:
     columns = ("rows", "number", "fingerprint", "notes")
     return Part(
         text=f"The runs used {label}.",
-        basis=" ".join(truncated_words(subject.entry.runs))
-        or "No row was truncated, or the runs did not record it.",
+        basis=" ".join(truncated_words(subject.entry.runs)) or "No truncated rows were recorded.",
         missing=missing,
         tables=[Table(title="Data", columns=columns, lines=tuple(lines))],
         facts=facts,
@@ -303,7 +311,7 @@ _COUNTS = {
 
 
 def _unreadable(subject: Subject, task: str) -> Iterator[str]:
-    """Yield a sentence if the rows of a task have changed or cannot be read any more."""
+    """Yield a sentence if the rows of a task have changed or can no longer be read."""
     result = subject.stored.result(subject.entry.cells[task].runs[0].key)
     try:
         subject.stored.rows(result.job, f"{task}:{splits_of(find_task(task), 'dev')[0]}")
@@ -315,7 +323,7 @@ def _unreadable(subject: Subject, task: str) -> Iterator[str]:
 
 
 def recipe(subject: Subject) -> Part:
-    """Return the section about the recipe: each setting with its source."""
+    """Return the section about the recipe: the value and the source of each hyperparameter."""
     tables, facts, weights = [], {}, ""
     for task, results in _results(subject):
         job = results[0].job
@@ -345,14 +353,14 @@ def recipe(subject: Subject) -> Part:
 
 
 STEPS = (0.05, 0.02, 0.01)
-"""Reaches of an interval of the score for which the number of dev rows is computed."""
+"""Half widths of a score's 95 % interval for which the number of dev rows is computed."""
 
 
 def needed_labels(subject: Subject) -> Part:
-    """Return the section about how many labelled rows are needed.
+    """Return the section about the number of labelled rows that are needed.
 
-    For dev, it is the number with which the interval of a score has a given reach. For train, the
-    scores with fewer training rows are shown, if there are stored runs with `--shots`.
+    For dev, it is the number with which the 95 % interval of a score has a given half width. For
+    train, the scores of stored runs with fewer training rows (`--shots`) are shown.
     """
     lines, facts = [], {}
     for task, cell in _cells(subject):

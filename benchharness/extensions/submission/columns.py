@@ -19,8 +19,8 @@ from benchharness.tasks.task import TagTask
 def read_columns(path: Path, task: TagTask, rows: SplitRows, _: object) -> PredictionFile:
     """Read a file with the predicted tags of every sentence, and convert entity tags to IOB2.
 
-    If the file contains words, they must be those of the examples, so that tags cannot be assigned
-    to the wrong words.
+    If the file contains words, they must equal the words of the examples, so that tags cannot be
+    assigned to wrong words.
 
     Args:
         path: Path of the file.
@@ -28,7 +28,8 @@ def read_columns(path: Path, task: TagTask, rows: SplitRows, _: object) -> Predi
         rows: Examples of the split.
 
     Raises:
-        DataError: The words or sentences differ from those of the examples, or a tag is unknown.
+        DataError: The words or the lengths of sentences differ from the examples, or a tag is
+            unknown.
     """
     text, notes = text_of(path)
     sentences = list(sentences_of(text.split("\n")))

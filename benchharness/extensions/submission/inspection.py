@@ -162,7 +162,7 @@ class _Examined:
     """Result of examining a submission.
 
     Attributes:
-        faults: All problems.
+        faults: All problems in the submission.
         files: Repaired content of the files in a zip, keyed by name.
         whole: Repaired content if the submission is a single file, else None.
     """

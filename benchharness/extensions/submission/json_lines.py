@@ -40,11 +40,13 @@ def write_objects(objects: Iterable[Mapping[str, Any]]) -> bytes:
 
 
 def read_json_lines(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Reading:
-    """Read the answers in a file of JSON lines from any program, and report all problems in it.
+    """Read the answers in a JSON Lines file, whichever program wrote it.
+
+    All problems in the file are reported in the result.
 
     Args:
         file: Description of the file.
-        content: Bytes of the file.
+        content: Content of the file.
         ids: Expected indices of the rows.
     """
     faults = Faults(file.name)
@@ -210,11 +212,13 @@ def _questions(options: Iterable[tuple[int, Option]]) -> list[dict[str, Any]]:
 
 
 def read_multirc(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Reading:
-    """Read MultiRC's answer options in a file from any program, and report all problems in it.
+    """Read MultiRC's answer options in a file, whichever program wrote it.
+
+    All problems in the file are reported in the result.
 
     Args:
         file: Description of the file.
-        content: Bytes of the file.
+        content: Content of the file.
         ids: Expected ids of the options.
     """
     faults = Faults(file.name)

@@ -194,7 +194,8 @@ def _file_for(path: Path, task: Task, rows: SplitRows) -> AnswerFile:
         answers = Text(may_be_empty=True)
     is_lines = path.suffix in (".jsonl", ".json")
     lines = file.format if file.format != "tsv" else "jsonl"
-    # The numbers of paragraphs and questions are those of the test split, so they are not checked.
+    # The official numbers of paragraphs and questions apply to the test split, so do not check
+    # them.
     return replace(
         file,
         name=path.name,

@@ -37,7 +37,7 @@ def write_predictions(predictions: Sequence[SpanPrediction], threshold: float | 
     Questions that were missing in a scored file are left out.
 
     Args:
-        predictions: The predictions.
+        predictions: Predicted answers to all questions.
         threshold: No-answer threshold. The answer is "" if the no-answer score exceeds it. If
             it is None, no answer is replaced.
     """
@@ -99,8 +99,8 @@ def read_answers(
     Args:
         name: Name of the file, for error messages.
         content: Bytes of the file.
-        questions: Ids of the questions that the file must have. If it is None, the number of
-            questions must be that of an official split.
+        questions: Ids of the questions that the file must have. If it is None, the file must have
+            as many questions as an official split.
         kind: Expected content of the file: "texts" for predictions.json, "scores" for na_prob.json.
             If it is None, it is inferred from the values.
         missing_are_wrong: True if some questions may be missing, as in evaluate-v1.1.py.

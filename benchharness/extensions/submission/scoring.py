@@ -57,7 +57,7 @@ class Scored:
     """Scores of the prediction files for a task.
 
     Attributes:
-        task: The task.
+        task: Task that was predicted.
         data: Source of the labelled rows.
         splits: Scores on each split.
         seconds: Time that the scoring took.
@@ -139,7 +139,7 @@ def to_result(scored: Scored, model: str) -> Result:
     job.
 
     Args:
-        scored: The scores.
+        scored: Scores of the prediction files.
         model: Name of the system that made the predictions.
     """
     evaluations = tuple(split.evaluation for split in scored.splits)
@@ -171,7 +171,7 @@ def untrained_result(
     """Create the result of a job that needed no training and has just finished.
 
     Args:
-        job: The job.
+        job: Job that has finished.
         evaluations: Predictions and scores on each split.
         seconds: Time that the job took.
         code: Additional facts about the code, for the provenance (the record of the code, the data

@@ -35,7 +35,7 @@ class Numbered(NamedTuple):
     Attributes:
         line: Number of the line in the file; 0 if the answer was not read from a file.
         place: Index of the row, as it is written in the file.
-        answer: The answer.
+        answer: Answer, in the form that the server expects.
     """
 
     line: int
@@ -332,5 +332,6 @@ def write_race(predictions: Sequence[ChoicePrediction]) -> bytes:
             f"RACE's test set has {QUESTIONS} questions, but got {len(predictions)} predictions: "
             "predict the whole test set with `bench run --test`, from the hub or official files."
         )
-    # A predicted text that is no option gets the first letter, a constant, as in other submissions.
+    # A predicted text that is not an option gets the first letter, a constant, as in other
+    # submissions.
     return write_rows([RACE_HEADER, *((p.id, LETTERS[max(p.option, 0)]) for p in predictions)])

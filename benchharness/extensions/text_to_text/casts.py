@@ -70,7 +70,7 @@ def rows_to_learn(rows: SplitRows, task: Task) -> SplitRows:
 
     Args:
         rows: Rows of the train split.
-        task: The task.
+        task: Task of the rows.
 
     Raises:
         BenchError: If the answers of the task have no text form.

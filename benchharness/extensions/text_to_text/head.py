@@ -132,7 +132,7 @@ def text_head(task: Task, tokenizer: Any, max_target_tokens: int) -> Head:
     """Return a head that answers the examples of a task with generated text.
 
     Args:
-        task: The task.
+        task: Task that the head answers.
         tokenizer: Tokenizer with which the answers are encoded and decoded.
         max_target_tokens: Maximum number of tokens of an answer, including special tokens.
 

@@ -16,7 +16,7 @@ def check_text_form(tasks: Iterable[Task], techniques: Collection[str]) -> None:
     """Check that the answers of tasks can be generated as text.
 
     Args:
-        tasks: The tasks.
+        tasks: Tasks to check.
         techniques: Training techniques of the job, as in `benchharness.recipes.recipe.applying`.
 
     Raises:

@@ -33,7 +33,7 @@ LOOK_SECONDS = 0.25
 
 NEXT_SECONDS = 5.0
 """Seconds to wait for another run of the same process after a run has ended. In successive halving,
-each round is such a run."""
+each round is a run of its own."""
 
 FIRST_LINES = 10
 """Maximum number of lines about jobs that ended before `bench watch` was started. If there are more
@@ -49,10 +49,10 @@ def watch(
 ) -> None:
     """Show the progress of current runs: which jobs are done, which are running, and the time left.
 
-    Use it in a second terminal, next to that of `bench run` or `bench check`. The first bar is the
-    share of the estimated time that has passed, the others are running jobs. The command ends when
-    these runs end, and exits with 1 if a job failed. With --json, each change is printed as one
-    line.
+    Use it in a second terminal while `bench run` or `bench check` runs in the first one. The first
+    bar is the share of the estimated time that has passed; the other bars are running jobs. The
+    command ends when these runs end, and exits with 1 if a job failed. With --json, each change is
+    printed as one line.
     """
     folder = folder_beside(db)
     known: set[Path] = set()

@@ -119,7 +119,7 @@ class Answer:
 
     @property
     def sentence(self) -> str:
-        """Sentence that names the best encoder, and says whether it is significantly better."""
+        """Sentence that names the best encoder, and states if it is significantly better."""
         if not self.candidates:
             return f"{self.title}: no encoder has a score."
         first = self.candidates[0]

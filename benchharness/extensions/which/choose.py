@@ -99,7 +99,7 @@ class Found:
     """Result of a search for the best encoder.
 
     Attributes:
-        answers: One ranking per task. If there are several tasks, the one by the mean is the last.
+        answers: One ranking per task and, if there are several tasks, a last one by their mean.
         search: The search, with its jobs and their results.
         warnings: Warnings about tasks on which encoders are trained for too few steps.
         advice: Commands that would most likely help after runs that learned nothing.
@@ -209,8 +209,8 @@ def measured(request: Request, jobs: Sequence[Job]) -> dict[str, Inference | str
     The first job of each encoder is measured, so that all encoders predict rows of the same task.
 
     Args:
-        request: Request of the search, which says where jobs run. Nothing is measured if they run
-            on other machines.
+        request: Request of the search, which has the devices on which jobs run. Nothing is measured
+            if they run on other machines.
         jobs: Jobs of the search.
 
     Returns:
@@ -241,7 +241,7 @@ def measure_inference(job: Job, slot: Slot, timeout: float | None = None) -> Inf
     """Measure the cost of inference with a job's network on rows of its dev split.
 
     Args:
-        job: The job.
+        job: Job with the encoder, the task and the precision.
         slot: Device on which the measurement runs.
         timeout: Maximum number of seconds, including the time to load the network; None for no
             limit.

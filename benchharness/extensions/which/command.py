@@ -273,7 +273,7 @@ def _legend(
 
 
 def _closing(search: Search, db: str) -> Iterator[str]:
-    """Yield how complete the search is, and the commands that continue it and show its runs."""
+    """Yield sentences about the completeness of the search and the commands that show its runs."""
     done, possible = len(search.jobs), len(search.trials)
     runs = "possible runs (encoders x tasks x settings x seeds)"
     if done == possible:

@@ -32,7 +32,7 @@ def measure_prediction(job: Job, seconds: float = 2.0) -> dict[str, float]:
     The network has pretrained weights; fine-tuned weights would take the same time.
 
     Args:
-        job: The job.
+        job: Job with the encoder, the task and the precision.
         seconds: Approximate duration of the measurement. It is shorter if the split is small,
             because each row is predicted at most once.
 

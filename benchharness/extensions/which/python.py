@@ -123,7 +123,7 @@ def answers_frame(answers: Iterable[Answer], cost: Mapping[str, object]) -> pd.D
     """Convert rankings to a data frame with one row per ranking and encoder, best first.
 
     Args:
-        answers: Rankings.
+        answers: Rankings to convert.
         cost: Cost of prediction, keyed by encoder: an `Inference`, or anything else if it was not
             measured.
 

@@ -26,12 +26,14 @@ from benchharness.tasks.task import Metric
 def bare_chunks(tags: Sequence[str]) -> list[Entity]:
     """Return the entities that seqeval decodes from part-of-speech tags of Universal Dependencies.
 
-    Adjacent words of the same type form one entity. As in seqeval, words with the tag X are
-    special, because X has the same (empty) type as "O": directly after an "O", they get the start
-    of the previous entity, and directly before an "O", they form no entity.
+    seqeval takes the first letter of a tag as a prefix, and the rest as the type. Adjacent words of
+    the same type form one entity. There are two exceptions. A word whose tag begins with "S"
+    (SCONJ, SYM) is always an entity of its own, and a CCONJ directly before an SCONJ is lost. The
+    tag X has the same (empty) type as "O": directly after an "O", a word with the tag X gets the
+    start of the previous entity; directly before an "O", it forms no entity.
 
     Args:
-        tags: The tags of all words in all sentences. An "O" after each sentence marks its end.
+        tags: Tags of all words in all sentences. An "O" after each sentence marks its end.
     """
     found: list[Entity] = []
     begin, last, last_kind = 0, "O", ""

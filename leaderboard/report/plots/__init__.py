@@ -211,7 +211,7 @@ class Text:
     Attributes:
         x: Horizontal position.
         y: Vertical position of the baseline.
-        text: Text.
+        text: Text to show.
         anchor: Part of the text that is at x: "start", "middle" or "end" (SVG's text-anchor).
         kind: CSS classes.
     """
@@ -233,7 +233,7 @@ class Mark:
         y: Vertical position.
         note: Text that is shown on hover.
         paths: SVG paths of which the mark consists, keyed by the CSS class of each path.
-        texts: Labels.
+        texts: Labels next to the symbol.
         entry: Id of the leaderboard entry; all marks with the same id are highlighted together.
             May be empty.
         href: Link that a click follows; may be empty.
@@ -255,7 +255,7 @@ class Key:
 
     Attributes:
         line: CSS classes of the line.
-        text: Explanation.
+        text: Text that explains the line or mark.
         mark: CSS classes of the mark.
         shape: SVG path of the mark; empty if there is only a line.
     """
@@ -289,7 +289,7 @@ class Table:
 
     Attributes:
         columns: Titles of the columns. The first column contains the names of the rows.
-        rows: Rows.
+        rows: Rows of the table.
         words: Titles of the columns that contain text, without the first column. All other columns
             contain numbers.
     """
@@ -304,7 +304,7 @@ class Figure:
     """Chart with axes, ready to be drawn.
 
     Attributes:
-        title: Title.
+        title: Title of the chart.
         x: Horizontal axis.
         y: Vertical axis.
         description: Content of the chart in words.
@@ -313,7 +313,7 @@ class Figure:
         width: Width in the units of the drawing.
         keys: Items of the legend.
         paths: Lines that are drawn below the marks.
-        marks: Marks.
+        marks: Symbols in the chart.
         texts: Labels that are drawn above the marks.
         table: Table of the same numbers.
         spans: Pairs (upper end, lower end) of the pieces into which each vertical grid line is
@@ -419,7 +419,7 @@ def named_entries(board: Board, anchor: str) -> tuple[NamedEntry, ...]:
     """Return the entries of a leaderboard with the ids of their marks in plots.
 
     Args:
-        board: Leaderboard.
+        board: Leaderboard with the entries.
         anchor: Id of the leaderboard's table, with which the ids begin.
     """
     return tuple(

@@ -76,7 +76,7 @@ def line_figure(
     """Create a chart of these lines with a legend.
 
     Args:
-        lines: Lines.
+        lines: Lines to draw.
         x: Horizontal axis.
         score: Name of the score on the vertical axis.
         labels: Pairs of a text and several points. The text is placed near the mean of the points,
@@ -250,7 +250,7 @@ def shot_figures(named: Sequence[chart.NamedEntry], board: Board) -> tuple[chart
 
     Args:
         named: Entries of the leaderboard with their ids.
-        board: Leaderboard.
+        board: Leaderboard with the few-shot runs.
 
     Returns:
         A figure per task, with a line per model and recipe. Only models with scores for two or more

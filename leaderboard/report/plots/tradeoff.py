@@ -137,7 +137,7 @@ def published_points(board: Board, anchor: str, task: str | None, sizes: Sizes) 
     published scores.
 
     Args:
-        board: Leaderboard.
+        board: Leaderboard of the suite.
         anchor: Id of the leaderboard's table, for links.
         task: Task of the scores; None for the suite's score.
         sizes: Known sizes of models, keyed by lower-case name.
@@ -214,8 +214,8 @@ def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
 def tradeoffs(points: Sequence[Point], score: str, timed: str = "") -> tuple[chart.Figure, ...]:
     """Plot scores against costs; return a figure per kind of cost.
 
-    A kind of cost that is equal for all points is left out, or for which all points are of models
-    that have learned nothing. Training times are plotted only for the kind of machine on which most
+    A kind of cost is left out if all known costs are equal, or if only models that have learned
+    nothing have a known cost. Training times are plotted only for the kind of machine on which most
     models were trained.
 
     Args:

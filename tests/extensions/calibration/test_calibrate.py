@@ -1,4 +1,4 @@
-"""Tests of the calibration of stored runs: kinds of tasks, intervals, errors, and outputs."""
+"""Tests of the calibration of stored runs: kinds of tasks, intervals, errors, and output."""
 
 import json
 import random
@@ -43,14 +43,14 @@ def examples_of(task, split="dev"):
 
 
 def few(count):
-    """Return rows of RTE whose labels alternate."""
+    """Return rows of RTE whose labels alternate between the two classes."""
     examples = examples_of("glue/rte")
     sides = ([e for e in examples if e.label == label] for label in find_task("glue/rte").labels)
     return [each for pair in zip(*sides, strict=False) for each in pair][:count]
 
 
 def predicted(task, predictions, examples=None):
-    """Return a split with one run of one system."""
+    """Return the predictions of a single run for a split."""
     examples = examples_of(task) if examples is None else examples
     return PredictedSplit(
         task=find_task(task), split="dev", examples=tuple(examples), one=(tuple(predictions),)
@@ -58,7 +58,7 @@ def predicted(task, predictions, examples=None):
 
 
 def labelled(task, example, chance):
-    """Predict with this probability of the gold label; the others share the rest."""
+    """Return a prediction with this probability of the gold label; other labels share the rest."""
     gold = task.labels.index(example.label)
     rest = (1 - chance) / (len(task.labels) - 1)
     scores = tuple(chance if n == gold else rest for n in range(len(task.labels)))
@@ -74,7 +74,7 @@ def job_of(task="glue/rte", **fields):
 # Kinds of tasks.
 
 
-def test_classes_are_judged_by_the_probability_of_the_gold_label():
+def test_measures_of_classes_use_the_probability_of_the_gold_label():
     task, examples = find_task("glue/rte"), few(4)
     chances = [0.9, 0.8, 0.3, 0.6]
     found = judge(
@@ -93,7 +93,7 @@ def test_classes_are_judged_by_the_probability_of_the_gold_label():
     assert found.group.tolist() == [task.labels.index(e.label) for e in examples]
 
 
-def test_options_are_judged_with_all_right_options_together():
+def test_measures_of_options_use_the_sum_of_all_right_options():
     plain = examples_of("race/all")[:2]
     several = replace(plain[0], id="several", options=("a", "b", "c"), gold=(0, 2))
     examples = (plain[0], plain[1], several)
@@ -117,7 +117,7 @@ def test_options_are_judged_with_all_right_options_together():
     assert found.group is None
 
 
-def test_each_label_of_a_set_is_a_decision_of_its_own():
+def test_each_label_of_a_row_is_judged_as_a_separate_decision():
     task, examples = find_task("lexglue/ecthr_a"), examples_of("lexglue/ecthr_a")[:3]
     count = len(task.labels)
     predictions = [
@@ -137,7 +137,7 @@ def test_each_label_of_a_set_is_a_decision_of_its_own():
     assert found.unit.tolist() == [n for n in range(3) for _ in range(count)]
 
 
-def test_questions_without_an_answer_are_judged_by_the_no_answer_score():
+def test_decisions_on_unanswerable_questions_use_the_no_answer_score():
     examples = examples_of("squad/v2.0")
     some = [e for e in examples if e.answers][:2] + [e for e in examples if not e.answers][:2]
     texts = [some[0].answers[0][0], "something else", "word", "word"]
@@ -165,7 +165,7 @@ def test_questions_without_an_answer_are_judged_by_the_no_answer_score():
 # Errors.
 
 
-def test_probabilities_that_do_not_sum_to_one_are_an_error_that_names_the_row():
+def test_probabilities_that_do_not_sum_to_one_raise_an_error_with_the_row():
     task, examples = find_task("glue/rte"), few(3)
     good = [labelled(task, e, 0.8) for e in examples]
     for scores, said in (
@@ -190,7 +190,7 @@ def test_probabilities_that_do_not_sum_to_one_are_an_error_that_names_the_row():
         ("glue/rte", {"scores": ()}, "has predictions of RTE dev without probabilities"),
     ],
 )
-def test_predictions_without_probabilities_are_an_error(task, change, said):
+def test_predictions_without_probabilities_raise_an_error(task, change, said):
     examples = examples_of(task)[:3]
     golds = {
         "conll2003/ner": lambda e: TagPrediction(id=e.id, tags=e.tags),
@@ -203,14 +203,14 @@ def test_predictions_without_probabilities_are_an_error(task, change, said):
         )
 
 
-def test_no_answer_scores_of_a_file_are_not_probabilities():
+def test_no_answer_scores_of_a_prediction_file_are_refused_as_probabilities():
     examples = examples_of("squad/v2.0")[:4]
     guesses = [SpanPrediction(id=e.id, text="a", no_answer_score=0.2) for e in examples]
-    with pytest.raises(BenchError, match="are no differences of logits"):
+    with pytest.raises(BenchError, match="are not differences of logits"):
         judge(predicted("squad/v2.0", guesses, examples), [job_of("squad/v2.0", kind="scored")])
 
 
-def test_rows_of_one_class_and_a_single_row_are_errors():
+def test_rows_of_one_class_or_a_single_row_raise_an_error():
     task = find_task("glue/rte")
     same = [e for e in examples_of("glue/rte") if e.label == task.labels[0]][:5]
     with pytest.raises(BenchError, match="all rows of RTE dev have the same gold answer"):
@@ -224,7 +224,7 @@ def test_rows_of_one_class_and_a_single_row_are_errors():
 
 
 def run(model, seed, chances, task="glue/rte", split="dev"):
-    """Return a stored run on mini data whose gold labels have these probabilities in turn."""
+    """Return a run on mini data; `chances(draw)` draws the probability of a gold label."""
     found = find_task(task)
     names = ("train", split)
     prints = {f"{task}:{s}": read(found, s, parse_data("mini")).fingerprint for s in names}
@@ -240,7 +240,7 @@ def run(model, seed, chances, task="glue/rte", split="dev"):
 
 
 def sure(draw):
-    """Return a probability that is too close to 0 or 1: right in 80 %, claiming 95 % and more."""
+    """Draw a gold label's probability of an overconfident model: at least 0.95 in 80 % of draws."""
     return draw.uniform(0.95, 0.999) if draw.random() < 0.8 else draw.uniform(0.001, 0.05)
 
 
@@ -292,14 +292,14 @@ def test_json_has_the_measures_the_bins_and_the_curve(bench, stored):
     assert reached["coverage"]["low"] <= reached["coverage"]["value"] <= reached["coverage"]["high"]
 
 
-def test_key_of_a_run_shows_that_run_alone(bench, stored):
+def test_calibration_of_a_run_key_is_about_this_run_only(bench, stored):
     key = run("bold", 2, sure).job.key[:12]
     ended = bench("calibration", key, "--db", DB, "--json")
     (found,) = json.loads(ended.out)[0]["splits"].values()
     assert found["seeds"] == 1
 
 
-def test_python_returns_a_frame_with_bins_and_curve(stored):
+def test_python_function_returns_a_data_frame_with_bins_and_curve(stored):
     frame = bh.calibration("bold", task="glue/rte", accuracy=0.9, db=DB)
     assert list(frame["measure"])[: len(NAMES)] == list(NAMES)
     values = frame.set_index("measure")
@@ -311,7 +311,7 @@ def test_python_returns_a_frame_with_bins_and_curve(stored):
     assert len(frame.attrs["reliability"]["glue/rte:dev"]) == 15
 
 
-def test_flags_of_a_run_that_learned_nothing_are_shown(bench, stored):
+def test_warnings_about_a_run_that_learned_nothing_are_shown(bench, stored):
     for form in ((), ("--json",)):
         ended = bench("calibration", "stuck", "--db", DB, *form)
         assert "constant predictions" in ended.out
@@ -326,14 +326,14 @@ def test_flags_of_a_run_that_learned_nothing_are_shown(bench, stored):
         (("bold", "--split", "test"), 2, "has no predictions for glue/rte test"),
     ],
 )
-def test_wrong_arguments_are_errors_of_one_sentence(bench, stored, words, code, said):
+def test_wrong_arguments_are_reported_in_one_sentence(bench, stored, words, code, said):
     ended = bench("calibration", *words, "--db", DB)
     assert (ended.code, ended.out) == (code, "")
     assert said in ended.err
     assert "Traceback" not in ended.err
 
 
-def test_task_without_probabilities_is_listed_next_to_the_others(bench, stored):
+def test_task_without_probabilities_is_listed_with_the_reason(bench, stored):
     task = find_task("glue/stsb")
     prints = {
         f"glue/stsb:{s}": read(task, s, parse_data("mini")).fingerprint for s in ("train", "dev")
@@ -365,7 +365,7 @@ def test_report_has_a_reliability_diagram_and_a_risk_coverage_curve(bench, store
     assert "bold: ECE" in page
 
 
-def test_figures_draw_the_best_models_with_their_diagonal_and_intervals(stored):
+def test_figures_have_the_best_models_a_diagonal_and_intervals(stored):
     with open_store(DB) as store:
         (board,) = gather_boards(store)
         figures = CALIBRATION.prepare(store, board, True)(named_entries(board, "b"), board)
@@ -383,13 +383,20 @@ def test_figures_draw_the_best_models_with_their_diagonal_and_intervals(stored):
     assert rows[-1].cells[0] == "100.0"
 
 
-# Intervals: whether they contain the true values as often as they should.
+# Coverage of intervals: the share of simulations whose interval contains the true value.
 
 SURE = Wanted(accuracy=0.9)
 
 
 def simulated(draw, rows, seeds, noise):
-    """Return predictions with two classes of an overconfident model with noise over seeds."""
+    """Return simulated predictions of an overconfident model for two classes.
+
+    Args:
+        draw: Random generator.
+        rows: Number of rows.
+        seeds: Number of runs.
+        noise: Standard deviation of a seed's effect on all logits; twice as large on single logits.
+    """
     truth = draw.normal(0, 2, rows)
     gold = (draw.uniform(size=rows) < 1 / (1 + np.exp(-truth))).astype(int)
     runs = []
@@ -438,7 +445,7 @@ def test_intervals_contain_the_true_value_in_95_of_100_simulations(seeds, noise)
     assert all(930 <= count <= 970 for count in hits.values()), hits
 
 
-def test_intervals_of_a_small_simulation_contain_the_true_values():
+def test_intervals_contain_the_true_value_in_most_small_simulations():
     draw = np.random.default_rng(12)
     coarse = Wanted(accuracy=0.9, coverages=20)
     known = values_of(calibrate(simulated(draw, 5_000, 6, 0.3), PLAIN, coarse))

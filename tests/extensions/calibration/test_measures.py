@@ -1,4 +1,4 @@
-"""Tests of the measures against scikit-learn, torchmetrics, plain loops, and known truths."""
+"""Tests of the measures against scikit-learn, torchmetrics, plain loops, and known values."""
 
 import numpy as np
 import pytest
@@ -24,13 +24,13 @@ from benchharness.extensions.calibration.measures import (
 from tests.helpers.soak import in_part
 
 each_number = pytest.mark.parametrize("sets", in_part((50, 1_000), (50,)))
-"""Numbers of drawn sets: the ordinary suite has fewer than the soak run."""
+"""Numbers of random data sets; the second one only in the soak run."""
 
 CLOSE = {"rel": 0, "abs": 1e-12}
 
 
 def drawn(seed):
-    """Return probabilities, gold classes and right answers of a drawn set; some have ties."""
+    """Return random probabilities, gold classes and right answers; some confidences are equal."""
     draw = np.random.default_rng(seed)
     rows, classes = int(draw.integers(2, 60)), int(draw.integers(2, 6))
     logits = draw.normal(0, 2, (rows, classes))
@@ -44,7 +44,7 @@ def drawn(seed):
 
 
 @each_number
-def test_brier_score_and_likelihood_equal_those_of_scikit_learn_on_drawn_sets(sets):
+def test_brier_score_and_likelihood_equal_scikit_learn_on_random_data(sets):
     for seed in range(sets):
         chances, gold, _ = drawn(seed)
         labels = range(chances.shape[1])
@@ -64,7 +64,7 @@ def test_likelihood_of_an_impossible_answer_is_finite_as_in_scikit_learn():
 
 
 def plain_risk_area(confidence, right):
-    """Return the mean error rate of the k most confident rows, over k and over orders of ties."""
+    """Return the AURC by a plain loop; the order of rows with equal confidence is averaged over."""
     total, rates = 0.0, []
     for number in range(len(right)):
         rank = sorted(confidence, reverse=True)[number]
@@ -75,7 +75,7 @@ def plain_risk_area(confidence, right):
 
 
 @each_number
-def test_area_under_the_risk_coverage_curve_equals_a_plain_loop_on_drawn_sets(sets):
+def test_area_under_the_risk_coverage_curve_equals_a_plain_loop_on_random_data(sets):
     for seed in range(sets):
         chances, _, right = drawn(seed)
         confidence = chances.max(-1)
@@ -93,7 +93,7 @@ def plain_error(confidence, right, bins):
 
 
 @each_number
-def test_calibration_error_with_bins_of_equal_width_equals_a_plain_loop_on_drawn_sets(sets):
+def test_calibration_error_with_bins_of_equal_width_equals_a_plain_loop_on_random_data(sets):
     for seed in range(sets):
         chances, _, right = drawn(seed)
         confidence = chances.max(-1)
@@ -103,7 +103,7 @@ def test_calibration_error_with_bins_of_equal_width_equals_a_plain_loop_on_drawn
 
 
 @pytest.mark.soak  # importing torchmetrics takes ten seconds
-def test_calibration_error_with_bins_of_equal_width_equals_that_of_torchmetrics():
+def test_calibration_error_with_bins_of_equal_width_equals_torchmetrics():
     functional = pytest.importorskip("torchmetrics.functional.classification")
     import torch
 
@@ -135,7 +135,10 @@ def test_bins_of_equal_mass_are_equally_large_and_do_not_depend_on_the_order():
 
 
 def simulated(draw, rows, temperature):
-    """Return confidences and right answers; with temperature 1, the model is calibrated."""
+    """Return random confidences, right answers and true probabilities of a model.
+
+    With temperature 1, the model is calibrated.
+    """
     logits = draw.exponential(1.5, rows)
     truth = 1 / (1 + np.exp(-logits))
     confidence = 1 / (1 + np.exp(-logits * temperature))
@@ -149,7 +152,7 @@ def simulated(draw, rows, temperature):
         [(1.0, 400), (2.5, 400)],
     ),
 )
-def test_error_without_bias_has_less_than_a_tenth_of_the_mean_error_of_the_plain_one(
+def test_corrected_squared_error_has_less_than_a_tenth_of_the_bias_of_the_plain_one(
     temperature, rounds
 ):
     draw, rows = np.random.default_rng(3), 600
@@ -168,7 +171,7 @@ def test_error_without_bias_has_less_than_a_tenth_of_the_mean_error_of_the_plain
     assert abs(np.mean(corrected) - known) < bias / 10
 
 
-def test_expected_error_of_a_calibrated_model_is_its_mean_over_simulations():
+def test_expected_error_of_a_calibrated_model_equals_the_mean_of_simulations():
     draw = np.random.default_rng(4)
     errors, expected = [], []
     for _ in range(1_000):
@@ -180,8 +183,8 @@ def test_expected_error_of_a_calibrated_model_is_its_mean_over_simulations():
     assert np.mean(errors) > 0.03
 
 
-def test_error_without_bias_leaves_out_pairs_of_rows_of_one_unit():
-    """Repeating each row in its unit must not look like more rows."""
+def test_corrected_squared_error_is_unchanged_if_rows_are_repeated_within_units():
+    """Repeat each row within its unit, which must not change the result."""
     draw = np.random.default_rng(5)
     confidence, right, _ = simulated(draw, 60, 1.0)
     bins, unit = equal_mass(confidence), np.arange(60)
@@ -191,7 +194,7 @@ def test_error_without_bias_leaves_out_pairs_of_rows_of_one_unit():
     assert repeated == pytest.approx(float(once), abs=1e-12)
 
 
-def test_influences_on_the_area_are_those_of_leaving_out_one_row():
+def test_influences_on_the_area_agree_with_leaving_out_one_row():
     draw = np.random.default_rng(6)
     confidence, right, _ = simulated(draw, 400, 1.0)
     area, influence = risk_area(ranked(confidence, right))
@@ -206,14 +209,14 @@ def test_influences_on_the_area_are_those_of_leaving_out_one_row():
     assert table.std() == pytest.approx(np.std(moved), rel=0.02)
 
 
-def test_area_of_equal_confidences_is_the_error_rate_with_its_binomial_error():
+def test_area_of_equal_confidences_equals_the_error_rate_with_binomial_variance():
     right = np.array([1.0] * 30 + [0.0] * 10)
     area, influence = risk_area(ranked(np.full(40, 0.7), right))
     assert area == pytest.approx(0.25)
     assert per_unit(area, influence, np.arange(40), 40).var() == pytest.approx(0.25 * 0.75)
 
 
-def test_accuracy_at_a_coverage_is_that_of_the_most_confident_rows():
+def test_accuracy_at_a_coverage_is_computed_from_the_most_confident_rows():
     confidence = np.array([0.9, 0.6, 0.8, 0.7, 0.7])
     right = np.array([1.0, 0.0, 1.0, 0.0, 1.0])
     rows = ranked(confidence, right)
@@ -224,7 +227,7 @@ def test_accuracy_at_a_coverage_is_that_of_the_most_confident_rows():
     assert [confidence_at(rows, c) for c in (0.2, 0.4, 0.6, 0.8, 1.0)] == [0.9, 0.8, 0.7, 0.7, 0.6]
 
 
-def test_variance_of_the_accuracy_at_a_coverage_is_that_of_repeated_samples():
+def test_variance_of_the_accuracy_at_a_coverage_agrees_with_repeated_samples():
     draw = np.random.default_rng(7)
     found, variances = [], []
     for _ in range(1_000):

@@ -1,4 +1,4 @@
-"""Temperature scaling: the fitted number, and probabilities that stay with the written model."""
+"""Tests of temperature scaling: the fitted temperature, and the probabilities of written models."""
 
 import json
 from dataclasses import replace
@@ -27,7 +27,7 @@ def one_hot(gold, classes):
     return [np.arange(classes) == each for each in gold]
 
 
-def test_temperature_has_the_lowest_log_loss_of_scikit_learn():
+def test_fitted_temperature_minimizes_the_log_loss_of_scikit_learn():
     draw = np.random.default_rng(1)
     logits = draw.normal(0, 3, (300, 4))
     gold = np.array([draw.choice(4, p=p) for p in softmax(logits / 2.5, axis=1)])
@@ -42,7 +42,7 @@ def test_temperature_has_the_lowest_log_loss_of_scikit_learn():
     assert loss(found) < loss(1.0)
 
 
-def test_several_right_options_count_together():
+def test_probabilities_of_several_right_options_are_summed():
     chances = [np.array([0.6, 0.3, 0.1]), np.array([0.7, 0.2, 0.1]), np.array([0.5, 0.3, 0.2])]
     gold = [np.array([False, True, True]), np.array([True, False, False]), np.array([0, 0, 1]) > 0]
     found = fit_temperature(chances, gold)
@@ -54,13 +54,13 @@ def test_several_right_options_count_together():
     assert loss(found) <= min(loss(found * 1.02), loss(found / 1.02))
 
 
-def test_rows_of_one_class_are_an_error_and_right_answers_need_no_temperature():
+def test_rows_of_one_class_raise_an_error_and_right_answers_give_temperature_1():
     with pytest.raises(DataError, match=r"the 3 rows that were held out of train .* same answer"):
         fit_temperature([np.array([0.9, 0.1])] * 3, one_hot([0, 0, 0], 2))
     assert fit_temperature([np.array([0.9, 0.1]), np.array([0.4, 0.6])], one_hot([0, 1], 2)) == 1
 
 
-def test_each_label_of_a_set_is_a_decision_and_options_are_one_row():
+def test_each_label_counts_as_a_row_and_all_options_as_one_row():
     task = find_task("lexglue/ecthr_a")
     (row, *_) = read(task, "dev", parse_data("mini")).examples
     scores = tuple(np.linspace(0.1, 0.9, len(task.labels)))
@@ -86,7 +86,7 @@ def test_written_model_has_the_scaled_probabilities_of_the_run(tmp_path):
     train = read(find_task("glue/rte"), "train", parse_data("mini"), 48)
     assert facts["rows"] == len(hold_out(train, SHARE)[1].examples)
     assert 0.05 <= facts["temperature"] <= 20
-    # The kept model predicts the stored probabilities, which are those of the scaled logits.
+    # The kept model predicts the probabilities of the scaled logits, which are stored.
     rows = read(find_task("glue/rte"), "dev", parse_data("mini"), 48).examples
     model = load_trained(tmp_path / "kept")
     stored = [each["scores"] for each in result.evaluation("glue/rte:dev").predictions]
@@ -101,12 +101,12 @@ def test_written_model_has_the_scaled_probabilities_of_the_run(tmp_path):
     assert (plain.argmax(1) == np.array(stored).argmax(1)).all()
 
 
-def test_other_kinds_of_tasks_are_refused():
+def test_calibrate_is_refused_for_tasks_without_classes_labels_or_options():
     with pytest.raises(BenchError, match="needs a single task with classes, labels or options"):
         run_job(make_job("glue/stsb", epochs="1", calibrate="temperature"))
 
 
-def test_card_has_the_temperature(tmp_path):
+def test_model_card_states_the_temperature(tmp_path):
     job = make_job("glue/rte", epochs="1", calibrate="temperature")
     (tmp_path / "config.json").write_text('{"calibration": {"temperature": 1.25}}')
     told = {

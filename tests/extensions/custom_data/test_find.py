@@ -579,7 +579,7 @@ def test_combining_characters_are_not_separate_words(text, answer, words, tmp_pa
     assert " ".join(marked) == answer
 
 
-def test_no_header_option_is_an_error_for_files_that_are_no_tables(tmp_path):
+def test_no_header_option_is_an_error_for_files_that_are_not_tables(tmp_path):
     path = GOOD["lists of tags"].write(tmp_path)
     with pytest.raises(BenchError, match="--no-header applies to tables"):
         find_own(str(path), no_header=True)

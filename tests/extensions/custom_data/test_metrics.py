@@ -106,7 +106,7 @@ def test_metric_script_with_a_changed_helper_module_is_not_run(script, tmp_path)
     assert not marker.exists()
 
 
-def test_digest_of_a_metric_script_without_helpers_is_that_of_the_file(script, tmp_path):
+def test_digest_of_a_metric_script_without_helpers_equals_the_digest_of_the_file(script, tmp_path):
     """Existing stores have this digest."""
     path = script("single_script", BALANCED)
     own = find_own(str(GOOD["comma"].write(tmp_path)), metrics=[f"evaluate:{path}"]).own

@@ -52,7 +52,7 @@ def test_task_from_a_toml_file_is_trained(loads, file, bench):
 
 
 def test_f1_of_a_toml_task_is_called_macro_f1_wherever_it_is_shown(loads, file, bench):
-    """Regression test: the F1 of MRPC is that of one class, and nothing showed the difference."""
+    """Regression test: MRPC's F1 covers only one class, and nothing showed this."""
     command = ("run", "--plugin", file, "--model", "majority", "--task", "mine/reviews")
     ended = bench(*command)
     assert ended.code == 0, ended.err

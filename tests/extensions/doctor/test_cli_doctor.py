@@ -110,7 +110,7 @@ def test_doctor_table_has_a_line_for_every_check(tmp_path: Path) -> None:
     assert all(name in text for name in ("benchharness", "hub", "gpus", "leaderboard", "warning"))
 
 
-def test_doctor_lists_extras_with_all_packages_apart_from_the_others(
+def test_doctor_lists_complete_extras_separately_from_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     needed = [

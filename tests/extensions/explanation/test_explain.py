@@ -37,7 +37,7 @@ WHOLE = len(read(find_task("glue/sst2"), "train", parse_data("mini")).examples)
 
 
 def store_run(path, task, checkpoint, scores, **plan):
-    """Store a made-up result of a real job with this checkpoint."""
+    """Store a synthetic result of a real job with this checkpoint."""
     job = plan_job(str(checkpoint), task, limit=ROWS, precision="fp32", **plan)
     splits = [f"{task}:train", *(f"{name}:{split}" for name, split in job.predicted_splits)]
     found = make_result(
@@ -52,7 +52,7 @@ def store_run(path, task, checkpoint, scores, **plan):
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """Folder with a checkpoint and a store with a run of it on MRPC."""
+    """Return a folder with a checkpoint, and a store with a run of this checkpoint on MRPC."""
     folder = tmp_path_factory.mktemp("explain")
     save_checkpoint(folder / "small")
     scores = {"accuracy": 0.7, "f1": 0.75}
@@ -88,7 +88,7 @@ def names(found):
 
 @pytest.fixture(scope="module")
 def trained(place):
-    """Output folder of the same training by the installed Trainer, six steps."""
+    """Return the output folder of the same training with the installed Trainer, six steps."""
     rows = bh.load("glue/mrpc", "train", "mini", limit=ROWS)
     return train(
         place / "trained",
@@ -317,7 +317,7 @@ def test_two_stored_runs_can_be_compared_by_key(place):
         overrides={"max_grad_norm": "0", "steps": "6"},
     )
     found = explained(place, other.job.key[:12])
-    # Six steps equal the three epochs of the run, so the number of steps is no difference.
+    # Six steps equal the three epochs of the run, so the number of steps does not differ.
     assert names(found) == ["seed", "max_grad_norm"]
     assert found.gap == pytest.approx(0.02)
 

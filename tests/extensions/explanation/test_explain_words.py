@@ -1,4 +1,4 @@
-"""`bench explain` uses every argument of another training that it knows."""
+"""Tests that `bench explain` reads every known argument of another training run."""
 
 import json
 import os
@@ -31,7 +31,7 @@ ROWS = 40
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """Folder with a checkpoint."""
+    """Return a folder with a checkpoint."""
     folder = tmp_path_factory.mktemp("words")
     save_checkpoint(folder / "small")
     return folder
@@ -39,7 +39,7 @@ def place(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def explained(place):
-    """Function that compares a training with a run on MRPC, one with model selection, or SQuAD."""
+    """Return a function that compares a training with one of three runs (MRPC or SQuAD)."""
     runs = {
         name: make_result(
             plan_job(str(place / "small"), task, limit=ROWS, precision="fp32", overrides=values),
@@ -56,7 +56,7 @@ def explained(place):
 
 
 def answer(found):
-    """Return all fields of the answer except the place of the other training."""
+    """Return all fields of an explanation except the name of the other training."""
     return {n: v for n, v in vars(found).items() if n != "other"}
 
 
@@ -326,8 +326,8 @@ def test_published_score_on_test_is_not_compared_and_the_reasons_are_given(expla
     assert (found.metric, found.gap) == ("", None)
     _data, split, grid = found.remarks
     assert "the splits differ" in split
-    assert ") is on test, that of the run on dev." in split
-    assert "the best of several trainings (protocol: best of grid), the run is one" in grid
+    assert ") is on test, the run's score on dev." in split
+    assert "the best of several training runs (protocol: best of grid), but the run" in grid
 
 
 def test_explanation_states_that_a_published_score_is_a_median_of_several_trainings(
@@ -339,14 +339,17 @@ def test_explanation_states_that_a_published_score_is_a_median_of_several_traini
         if (row.split, row.protocol) == ("dev", "median of 5") and row.of("glue/mrpc")
     )
     remarks = explained(f"{row.table}: {row.system}").remarks
-    assert "the published score has the protocol 'median of 5', the run is one training." in remarks
+    assert (
+        "the published score has the protocol 'median of 5', but the run is a single training run."
+        in remarks
+    )
 
 
 def test_weights_of_a_folder_named_like_a_published_model_are_reported(place) -> None:
     job = plan_job(f"bert-tiny={place / 'small'}", "glue/mrpc", limit=ROWS, precision="fp32")
     with open_store(place / "board.sqlite") as store:
         found = explain_run(make_result(job), "glue_test_bert_miniatures: BERT-Tiny (2/128)", store)
-    assert f"the run began with those of {place / 'small'}" in found.remarks[-1]
+    assert f"the run started with the weights of {place / 'small'}" in found.remarks[-1]
     assert "the published model with google/bert_uncased_L-2_H-128_A-2." in found.remarks[-1]
 
 
@@ -418,7 +421,7 @@ def test_runs_on_mini_and_official_data_differ_in_their_data(place) -> None:
     assert named(found) == ["data"]
 
 
-def test_official_numbers_of_rows_are_those_of_the_official_files() -> None:
+def test_official_numbers_of_rows_agree_with_the_official_files() -> None:
     folder = os.environ.get("BENCH_TEST_DATA")
     if folder is None:
         pytest.skip("BENCH_TEST_DATA names no folder of official files")

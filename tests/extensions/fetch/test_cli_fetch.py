@@ -133,7 +133,7 @@ def test_a_pickle_with_other_objects_is_fetched_only_with_allow_pickle(repositor
     assert call("--model", "org/name", "--allow-pickle")["fetched"]
 
 
-def test_a_model_that_is_not_on_the_hub_is_an_error_of_one_sentence(server: HubServer) -> None:
+def test_model_that_is_not_on_the_hub_is_reported_in_one_line(server: HubServer) -> None:
     with pytest.raises(ModelError, match="org/nothing") as caught:
         call("--model", "org/nothing")
     assert caught.value.exit_code == 4

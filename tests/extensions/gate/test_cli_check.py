@@ -32,7 +32,7 @@ def outside_github(monkeypatch):
 
 @pytest.fixture
 def learn(monkeypatch):
-    """Function that sets the accuracies of all later runs."""
+    """Return a function that sets the accuracies of all later runs."""
 
     def put(world=0, stop_after=None, **shares):
         named = {f"glue/{task}": share for task, share in shares.items()}
@@ -45,13 +45,13 @@ def learn(monkeypatch):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Folder that the first test fills with runs and their baseline."""
+    """Return a folder that the first test fills with runs and their baseline."""
     return tmp_path_factory.mktemp("made") / "results"
 
 
 @pytest.fixture
 def checked(bench, learn, made):
-    """Function that runs `bench check` with a baseline of five seeds at --limit 100."""
+    """Return a function that runs `bench check` with a baseline of five seeds at --limit 100."""
     learn()
     if not made.exists():
         assert bench(*RUN, "--limit", "100").code == 0
@@ -201,7 +201,7 @@ def test_check_compares_another_checkpoint_and_prints_a_note(checked):
     rewrite(tasks=tasks, model="before")
     ended = checked()
     assert ended.code == 0
-    assert "The checkpoint is not that of the baseline" in ended.err
+    assert "The checkpoint differs from the baseline's" in ended.err
 
 
 def test_check_of_a_baseline_on_official_files_requires_the_data_option(checked):

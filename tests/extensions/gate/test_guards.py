@@ -1,4 +1,4 @@
-"""Guards of the regression check: parsing, values, verdicts, and every output."""
+"""Tests of the guards of the regression check: parsing, values, verdicts, and output."""
 
 import json
 from dataclasses import replace
@@ -33,7 +33,7 @@ def guarded(name, before, now, **fields):
     )
 
 
-def test_guard_that_falls_fails_the_check_although_the_score_does_not():
+def test_check_fails_if_a_guard_drops_although_the_score_does_not():
     found = guarded("coverage=0.9", OLD, (0.6, 0.62))
     (guard,) = found.guards
     assert (guard.is_worse, found.tasks[0].is_worse, found.exit_code) == (True, False, 3)
@@ -42,7 +42,7 @@ def test_guard_that_falls_fails_the_check_although_the_score_does_not():
     assert (kept.exit_code, kept.broken) == (0, ())
 
 
-def test_p_value_of_a_guard_is_that_of_the_scores_noise_model_with_holm():
+def test_p_value_of_a_guard_is_computed_as_for_scores_and_corrected_by_holm():
     found = guarded("coverage=0.9", OLD, (0.86, 0.88))
     spread = np.std(OLD, ddof=1) * np.sqrt(1 / 5 + 1 / 2)
     alone = t.cdf(-(np.mean(OLD) - 0.87) / spread, 4)
@@ -57,14 +57,14 @@ def judge_alone():
     return judge("tiny", {"glue/rte": BEFORE["glue/rte"]}, now, MORE_IDS, alpha=0.05)
 
 
-def test_minimum_is_compared_with_the_mean_of_the_new_runs():
+def test_minimum_of_a_guard_is_compared_with_the_mean_of_the_new_runs():
     assert guarded("recall=x>=0.8", OLD, (0.78, 0.81)).exit_code == 3
     kept = guarded("recall=x>=0.8", OLD, (0.79, 0.82))
     assert (kept.exit_code, kept.guards[0].p_value) == (0, None)
     assert "the minimum is 80.00" in kept.guards[0].sentence
 
 
-def test_guards_alarm_in_at_most_five_per_cent_of_unchanged_checks():
+def test_guards_fail_in_at_most_five_per_cent_of_checks_without_a_change():
     draw, alarms = np.random.default_rng(1), 0
     for _ in range(400):
         values = [tuple(draw.normal(0.8, 0.02, count)) for count in (5, 3)]
@@ -72,7 +72,7 @@ def test_guards_alarm_in_at_most_five_per_cent_of_unchanged_checks():
     assert alarms <= 22  # Holm tests the unchanged score too, so the rate is about 2.5 %
 
 
-def test_every_output_has_the_guard():
+def test_every_output_format_has_the_guard():
     found = guarded("coverage=0.9", OLD, (0.6, 0.62))
     facts = json.loads(json.dumps(facts_of(found)))["guards"][0]
     assert (facts["guard"], facts["is_worse"]) == ("coverage=0.9", True)
@@ -85,7 +85,7 @@ def test_every_output_has_the_guard():
     assert any("error title=coverage=0.9 of RTE is worse" in line for line in annotations(found))
 
 
-def test_guards_survive_the_baseline_file_and_collapsed_runs_are_left_out():
+def test_baseline_file_round_trips_guards_and_collapsed_runs_are_left_out():
     made = replace(sample(OLD, "1101"), guards={"coverage": OLD}, collapsed=(2,))
     text = Baseline(
         model="tiny", data="mini", limit=None, recipe="", environment={}, tasks={"glue/rte": made}
@@ -107,7 +107,7 @@ def test_guards_survive_the_baseline_file_and_collapsed_runs_are_left_out():
         ("recall=x>=high", "has the minimum 'high', which is not a number"),
     ],
 )
-def test_wrong_guards_are_errors_of_one_sentence(text, said):
+def test_wrong_guards_are_reported_in_one_sentence(text, said):
     with pytest.raises(BenchError, match=said):
         Guard.parse(text)
 
@@ -116,7 +116,10 @@ def test_wrong_guards_are_errors_of_one_sentence(text, said):
 
 
 def values(guard, right, task="glue/rte", scores=True):
-    """Return the value of a guard for a run that answers every row with `right(place)`."""
+    """Return the value of a guard for a synthetic run, and the rows.
+
+    The run answers the n-th row correctly if `right(n)` is true.
+    """
     found = find_task(task)
     rows = read(found, "dev", parse_data("mini")).examples
     job = make_job(task=task)
@@ -136,7 +139,7 @@ def values(guard, right, task="glue/rte", scores=True):
     return value, rows
 
 
-def test_values_of_guards_are_those_of_the_definitions():
+def test_guard_values_agree_with_their_definitions():
     value, rows = values("recall=entailment", lambda place: place % 4 > 0)
     own = [place % 4 > 0 for place, row in enumerate(rows) if row.label == "entailment"]
     assert value == pytest.approx(np.mean(own))
@@ -157,22 +160,22 @@ def test_values_of_guards_are_those_of_the_definitions():
     ("guard", "said"),
     [
         ("recall=happy", "its classes are entailment, not_entailment"),
-        ("coverage=95", "must be above 0 and at most 1"),
+        ("coverage=95", "must be an accuracy above 0 and at most 1"),
         ("calibration=3", "takes no value"),
         ("worst-group=colour", "--groups 'colour' is unknown"),
     ],
 )
-def test_guards_that_do_not_fit_the_task_are_errors_of_one_sentence(guard, said):
+def test_guards_that_do_not_fit_the_task_are_reported_in_one_sentence(guard, said):
     with pytest.raises(BenchError, match=said):
         values(guard, lambda _: True)
 
 
-def test_guard_of_probabilities_needs_probabilities():
+def test_calibration_guard_is_refused_without_probabilities():
     with pytest.raises(BenchError, match="without probabilities"):
         values("calibration", lambda _: True, scores=False)
 
 
-def test_baseline_below_its_own_minimum_is_reported():
+def test_baseline_below_the_minimum_of_a_guard_is_reported():
     assert list(below_minimum({"recall=x>=0.8": (0.7, 0.8), "coverage": (0.1,)})) == [
-        "the guard recall=x>=0.8 is 0.750 already"
+        "the guard recall=x>=0.8 has the mean 0.750, below its minimum"
     ]

@@ -32,7 +32,7 @@ def test_p_value_of_an_equal_or_higher_score_is_at_least_one_half():
     assert drop_p_values(BEFORE, [0.9], 0.001) > 0.95
 
 
-def test_zero_spread_over_seeds_is_replaced_by_that_of_one_example():
+def test_zero_spread_over_seeds_is_replaced_by_the_effect_of_one_example():
     flat = (0.5, 0.5, 0.5)
     assert spread_of_means(flat, 1, 0.01) == pytest.approx(0.01 * np.sqrt(4 / 3))
     assert drop_p_values(flat, [0.49], 0.01) > 0.2

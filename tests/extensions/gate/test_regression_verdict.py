@@ -35,7 +35,7 @@ def test_only_the_task_with_a_score_drop_is_reported_as_worse():
     assert "worse than the baseline: RTE (of 2 tasks)" in found.sentence
 
 
-def test_exit_code_of_a_verdict_is_that_of_its_most_severe_outcome():
+def test_exit_code_of_a_verdict_reflects_its_most_severe_outcome():
     assert verdict(unjudged=[GONE, DIED]).exit_code == 3
     fine = {"rte": (0.80, 0.80)}
     assert verdict(**fine, unjudged=[GONE, DIED]).exit_code == 1

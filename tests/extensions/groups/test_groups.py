@@ -1,4 +1,4 @@
-"""Groups of stored runs: the closed set of conditions, columns of custom data, and outputs."""
+"""Tests of groups of stored runs: conditions, columns of custom data, and output."""
 
 import csv
 import json
@@ -26,7 +26,7 @@ CHANNELS = ("mail", "chat", "phone")
 
 
 def write_rows(path, count, *, first=0):
-    """Write tickets: rows of "chat" are short, and one of twenty rows has no channel."""
+    """Write a table of tickets: "chat" rows are short, and one row in twenty has no channel."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(("text", "label", "channel", "age"))
@@ -38,7 +38,7 @@ def write_rows(path, count, *, first=0):
 
 
 def tickets(folder):
-    """Return a task on custom data, with train and dev files in the folder."""
+    """Write train and dev files to a new folder, and return their custom task."""
     folder.mkdir()
     write_rows(folder / "train.csv", 40)
     write_rows(folder / "dev.csv", 240, first=40)
@@ -54,7 +54,10 @@ def tickets(folder):
 
 
 def run(found, seed, wrong):
-    """Return a stored run that answers the rows wrongly for which `wrong(draw, row)` is true."""
+    """Return a run on the dev rows that answers a row wrongly if `wrong(draw, row)` is true.
+
+    `draw` is a random generator with the run's seed.
+    """
     task = found.task
     prints = {
         f"{task.name}:{split}": read(task, split, parse_data(found.data)).fingerprint
@@ -89,7 +92,7 @@ def is_wrong(draw, row):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Store with three seeds of a model that is worse on the rows of "chat"."""
+    """Return a folder with a store of three seeds of a model that is worse on "chat" rows."""
     folder = tmp_path_factory.mktemp("made")
     found = tickets(folder / "tickets")
     with open_store(str(folder / DB)) as store:
@@ -110,7 +113,7 @@ def groups_in(ended, spec):
     return found["groupings"][spec]
 
 
-def test_column_of_custom_data_finds_the_group_that_is_worse(bench, stored):
+def test_grouping_by_a_column_of_custom_data_finds_the_worse_group(bench, stored):
     ended = bench("groups", "minilm", "--groups", "channel", "--db", DB, "--json")
     assert ended.code == 0, ended.err
     found = groups_in(ended, "channel")
@@ -126,7 +129,7 @@ def test_column_of_custom_data_finds_the_group_that_is_worse(bench, stored):
     assert chat["rows"] == len(chat["ids"]) == len(set(chat["ids"]))
 
 
-def test_table_marks_the_gap_and_explains_the_columns(bench, stored):
+def test_table_marks_significant_gaps_and_explains_its_columns(bench, stored):
     ended = bench("groups", "minilm", "--groups", "len(text) < 40", "--points", "10", "--db", DB)
     assert ended.code == 0, ended.err
     (line,) = [line for line in ended.out.splitlines() if line.lstrip().startswith("len(text)")]
@@ -149,7 +152,7 @@ def test_table_marks_the_gap_and_explains_the_columns(bench, stored):
         (("--points", "0"), "--points must be above 0 and below 100"),
     ],
 )
-def test_wrong_groups_are_errors_of_one_sentence(bench, stored, words, said):
+def test_wrong_groups_are_reported_in_one_sentence(bench, stored, words, said):
     ended = bench("groups", "minilm", *words, "--db", DB)
     assert (ended.code, ended.out) == (4 if "in 'channel'" in said else 2, "")
     assert said in ended.err
@@ -196,13 +199,13 @@ def test_conditions_select_the_rows_that_fulfil_them(spec, expected):
     assert {name: list(places) for name, places in found.items()} == expected
 
 
-def test_rows_of_one_class_have_no_groups_by_answer():
+def test_grouping_by_answer_is_refused_if_all_rows_have_one_class():
     same = [pair(str(n), "word " * n) for n in range(4)]
     with pytest.raises(BenchError, match="all rows of RTE dev are in one group"):
         with_groups(["answer"], rows_of(*same))
 
 
-def test_unknown_groupings_of_a_benchmark_are_an_error_that_lists_the_forms():
+def test_unknown_grouping_of_a_benchmark_raises_an_error_that_lists_the_forms():
     with pytest.raises(BenchError, match="expected length, category, answer, the name of a column"):
         with_groups(["colour"], rows_of(*EXAMPLES))
     with pytest.raises((BenchError, DataError)):
@@ -217,7 +220,7 @@ def test_default_groups_are_thirds_by_length_and_the_benchmarks_categories():
     assert sum(map(len, found["length"].values())) == len(rows)
 
 
-def test_rows_that_are_scored_together_are_one_unit():
+def test_rows_that_are_scored_together_count_as_one_unit():
     task = find_task("superglue/multirc")
     rows = read(task, "dev", parse_data("mini")).examples
     guesses = tuple(PairPrediction(id=e.id, label=e.label) for e in rows)

@@ -393,7 +393,7 @@ def predicted(line: dict) -> dict:
     return {f"predicted_{name}": value for name, value in line.items() if name != "id"}
 
 
-def test_option_keep_columns_writes_the_columns_of_the_file_in_csv_and_json_lines(
+def test_keep_columns_copies_input_columns_to_csv_and_json_lines_output(
     bench, kept, tmp_path
 ) -> None:
     folder, _ = kept("glue/mrpc")

@@ -51,7 +51,7 @@ def test_model_card_snippets_run_without_benchharness(
         assert text.rstrip().endswith(f"hf upload {folder.name} {folder.name}\n```")
         read = ModelCard(text)
         assert read.data.license is None
-        assert read.data.datasets is None  # mini data are synthetic and are no data set on the hub
+        assert read.data.datasets is None  # mini data are synthetic and not on the hub
     done = subprocess.run(
         [sys.executable, "-c", "\n".join([HOOK, *snippets])],
         check=False,
@@ -75,7 +75,7 @@ def test_model_card_snippets_run_without_benchharness(
 def test_model_card_calls_tied_seeds_equally_good(
     tmp_path: Path, scores: tuple[float, ...], said: str, store: Store
 ) -> None:
-    """Regression test: one card had both "the best of them" and "not the best of them"."""
+    """Regression test: a card said both "the best of them" and "not the best of them"."""
     jobs = [make_job(seed=seed) for seed in (1, 2, 3)]
     store.add_results(map(make_result, jobs))
     keys = dict(zip((job.key for job in jobs), scores, strict=True))

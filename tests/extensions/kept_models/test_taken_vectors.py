@@ -54,7 +54,7 @@ def read_json(found: Vectors, name: str) -> Any:
 
 
 def test_exported_retriever_has_the_files_of_sentence_transformers(found: Vectors) -> None:
-    """The expected keys and values are those of version 5.1 (models/Pooling.py, Transformer.py)."""
+    """The expected keys and values are from version 5.1 (models/Pooling.py, Transformer.py)."""
     assert read_json(found, "modules.json") == [
         {
             "idx": number,

@@ -27,8 +27,8 @@ def mini(name: str) -> list[str]:
 def official(scores: dict[str, list[tuple[float, float]]]) -> dict[str, float]:
     """Return the accuracies of babylm-eval's compute_results.py and run.py.
 
-    A pair is right if the first of the highest scores is that of the acceptable one (torch.max,
-    label 0); the average is the plain mean over UIDs.
+    A pair is right if the first of the highest scores belongs to the acceptable sentence
+    (torch.max, label 0); the average is the plain mean over UIDs.
     """
     accuracies = {}
     for uid, pairs in scores.items():

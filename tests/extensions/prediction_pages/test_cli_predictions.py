@@ -181,7 +181,7 @@ def test_report_links_to_a_prediction_page_for_every_score(stored):
         (["export", "--predictions", "--out", "/proc/none/x"], "could not be written"),
     ],
 )
-def test_prediction_page_that_cannot_be_written_is_an_error_of_one_sentence(
+def test_prediction_page_that_cannot_be_written_is_reported_in_one_sentence(
     stored, words, sentence
 ):
     Path("file").write_text("here")

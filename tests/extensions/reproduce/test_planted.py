@@ -1,4 +1,4 @@
-"""Tests that planted differences between a stored run and its job are each named."""
+"""Tests that `bench reproduce` names each difference that was planted in a stored run."""
 
 import json
 from dataclasses import replace
@@ -28,7 +28,7 @@ def job():
 
 @pytest.fixture(scope="module")
 def found(job) -> Result:
-    """An honest repetition."""
+    """Return a run of the job, which is used as its repetition or edited."""
     return run_job(job)
 
 
@@ -44,14 +44,14 @@ def judged(stored, found, rows, siblings=()):
 
 
 def claimed(job, **values):
-    """Return the result of a training with other values, as if it were that of the job."""
+    """Return the result of a job with other values, which claims to be the result of `job`."""
     seed = values.pop("seed", job.seed)
     other = replace(make_job(TASK, **VALUES | values), seed=seed)
     return replace(run_job(other), job=job)
 
 
 def with_dev(result, **changes):
-    """Return a result with changed fields of its dev split."""
+    """Return a copy of a result with other fields in its evaluation on dev."""
     evaluations = [
         replace(each, **changes) if each.name == DEV else each for each in result.evaluations
     ]
@@ -62,7 +62,7 @@ def dev(result):
     return result.evaluation(DEV)
 
 
-def test_honest_run_has_the_same_bits_and_nothing_differs(job, found, rows):
+def test_honest_run_has_the_same_bits_and_no_differences(job, found, rows):
     verdict = judged(run_job(job), found, rows)
     assert (verdict.kind, verdict.differs, verdict.sentences) == ("bits", "", ())
     assert verdict.rows == sum(len(each.predictions) for each in found.evaluations)
@@ -80,7 +80,7 @@ def test_honest_run_has_the_same_bits_and_nothing_differs(job, found, rows):
     ],
     ids=str,
 )
-def test_other_value_of_the_recipe_is_named(job, found, rows, values, words):
+def test_changed_hyperparameter_is_named(job, found, rows, values, words):
     verdict = judged(claimed(job, **values), found, rows)
     assert verdict.sentences[0].startswith(words), verdict.sentences
     assert verdict.differs == words.partition(":")[0]
@@ -89,12 +89,12 @@ def test_other_value_of_the_recipe_is_named(job, found, rows, values, words):
         assert verdict.kind == "different"
 
 
-def test_seed_is_named_if_another_seed_of_the_row_has_the_same_training(job, found, rows):
+def test_seed_is_named_if_another_stored_seed_has_the_same_training_losses(job, found, rows):
     other = replace(make_job(TASK, **VALUES), seed=2)
     sibling = run_job(other)
     verdict = judged(replace(sibling, job=job), found, rows, [sibling])
     assert (verdict.kind, verdict.differs) == ("different", "seed")
-    assert "those of seed 2" in verdict.sentences[0]
+    assert "the losses of seed 2" in verdict.sentences[0]
 
 
 def test_package_is_named_if_only_the_last_digits_differ(found, rows):
@@ -112,7 +112,7 @@ def test_package_is_named_if_only_the_last_digits_differ(found, rows):
     assert verdict.moved == pytest.approx(1e-6, rel=0.1)
 
 
-def test_other_package_without_an_effect_is_still_the_same_bits(found, rows):
+def test_other_package_without_effect_gives_the_verdict_same_bits(found, rows):
     old = {**found.provenance["versions"], "torch": "1.0"}
     stored = replace(found, provenance={**found.provenance, "versions": old})
     assert judged(stored, found, rows).kind == "bits"
@@ -131,11 +131,12 @@ def test_exchanged_labels_are_named(found, rows):
     evaluations = tuple(replace(e, predictions=changed[e.name]) for e in found.evaluations)
     verdict = judged(replace(found, evaluations=evaluations), found, rows)
     assert (verdict.kind, verdict.differs) == ("different", "label order"), verdict.sentences
-    assert "in another order" in verdict.sentences[0] or "in the order 2, 1" in verdict.sentences[0]
+    said = verdict.sentences[0]
+    assert "of the repetition, exchanged" in said or "in the order 2, 1" in said
 
 
-def test_wrong_metric_is_named(found, rows):
-    """Store the F1 of one class as the accuracy."""
+def test_score_by_a_wrong_metric_is_named(found, rows):
+    """Replace the stored accuracy by the F1 of one class."""
     pairs = zip(dev(found).predictions, rows[DEV].examples, strict=True)
     pairs = [(row["label"], example.label) for row, example in pairs]
     label = pairs[0][0]
@@ -151,11 +152,11 @@ def test_edited_score_is_named(found, rows):
     verdict = judged(with_dev(found, scores={"accuracy": score + 0.0101}), found, rows)
     assert (verdict.kind, verdict.differs) == ("different", "score")
     assert f"{score + 0.0101:.4f}" in verdict.sentences[0]
-    assert "which are those of the repetition" in verdict.sentences[0]
+    assert "which the repetition has too" in verdict.sentences[0]
 
 
 def edited(found, number=3):
-    """Return predictions of dev with one other label, and its probabilities exchanged."""
+    """Return the predictions for dev with one edited answer, and the id of its row."""
     predictions = [dict(row) for row in dev(found).predictions]
     row, labels = predictions[number], find_task(TASK).labels
     row["label"] = next(label for label in labels if label != row["label"])
@@ -190,7 +191,7 @@ def test_evaluation_on_other_rows_is_named(found, rows):
     assert (verdict.kind, verdict.differs) == ("different", "data")
 
 
-# Differences that are found before anything runs.
+# Problems that are found before a job runs.
 
 
 def test_changed_row_is_named_with_its_split_before_anything_runs(tmp_path):
@@ -206,7 +207,7 @@ def test_changed_row_is_named_with_its_split_before_anything_runs(tmp_path):
 def test_missing_data_are_named(tmp_path):
     job = plan_job("tiny", TASK, str(write_rte(tmp_path / "data", rows=8)))
     (tmp_path / "data").rename(tmp_path / "moved")
-    with pytest.raises(CannotRunError, match="its data cannot be had") as caught:
+    with pytest.raises(CannotRunError, match="its data cannot be read") as caught:
         Sources().prepared(job)
     assert caught.value.thing == "data"
     found = Sources(data=str(tmp_path / "moved")).prepared(job)
@@ -234,7 +235,7 @@ def test_weights_without_a_commit_or_a_digest_are_refused():
 
 
 @pytest.mark.parametrize(("kind", "words"), [("imported", "imported"), ("scored", "predictions")])
-def test_runs_that_no_job_computes_are_refused(kind, words):
+def test_runs_that_are_not_results_of_jobs_are_refused(kind, words):
     with pytest.raises(CannotRunError, match=words) as caught:
         Sources().prepared(replace(make_job(TASK), kind=kind))
     assert caught.value.thing == "kind"

@@ -1,6 +1,7 @@
-"""Tests that real runs of several heads and techniques reproduce to the bit, and elsewhere nearly.
+"""Tests that real runs of several heads and techniques are reproduced bit by bit.
 
-The quick test runs a few jobs; the others are soak.
+With another number of threads, they are reproduced within the noise of seeds. The quick test runs a
+few jobs; the others are soak tests.
 """
 
 import json
@@ -34,7 +35,7 @@ KINDS = {
     "bf16": ("--task", "glue/rte", "--precision", "bf16"),
     "more": ("--task", "snli/snli", "--task", "race/all", "--task", "swag/regular", "--test"),
 }
-"""Options of `bench run` by the kind of runs."""
+"""Options of `bench run` for each kind of runs."""
 
 
 def call(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -61,7 +62,7 @@ def reproduced(folder: Path, *words: str, **variables: str) -> list[dict]:
     return json.loads(done.stdout)["outcomes"]
 
 
-def test_run_of_spans_and_a_baseline_reproduce_to_the_bit(bench):
+def test_span_model_and_baseline_are_reproduced_bit_by_bit(bench):
     tasks = ("--task", "squad/v2.0")
     ended = bench("run", "--model", "tiny", "--model", "majority", *MINI, *QUICK, *tasks,
                   "--no-baselines")  # fmt: skip
@@ -73,7 +74,7 @@ def test_run_of_spans_and_a_baseline_reproduce_to_the_bit(bench):
 
 
 @pytest.mark.soak
-def test_job_that_starts_from_another_run_is_run_again_with_it(bench):
+def test_job_that_starts_from_another_run_is_repeated_together_with_that_run(bench):
     start = ("--task", "glue/wnli", "--start-from", "glue/rte", "--no-baselines")
     assert bench("run", "--model", "tiny", *MINI, *QUICK, *start).code == 0
     runs = {each["task"]: each for each in json.loads(bench("show", "runs", "--json").out)}
@@ -84,7 +85,9 @@ def test_job_that_starts_from_another_run_is_run_again_with_it(bench):
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_forty_runs_of_mixed_kinds_reproduce_to_the_bit_and_elsewhere_within_noise(tmp_path):
+def test_forty_runs_of_all_kinds_are_reproduced_bit_by_bit_and_with_other_threads_within_noise(
+    tmp_path,
+):
     run(tmp_path, *KINDS)
     found = reproduced(tmp_path, "--jobs", "2")
     assert len(found) >= 40

@@ -1,4 +1,4 @@
-"""Tests of rounds: the choice of runs, resuming, the time, archives, and how verdicts are shown."""
+"""Tests of `bench reproduce`: selection of runs, resuming, time limit, archives and output."""
 
 import hashlib
 import json
@@ -41,7 +41,7 @@ def db(tmp_path, monkeypatch):
 
 @pytest.fixture
 def engine(monkeypatch):
-    """Return a function that sets what the engine of the repetitions learns."""
+    """Return a function that replaces the engine of the repetitions by a simulated one."""
 
     def use(shares=SHARES, **options):
         made = LearnedEngine(shares, **options)
@@ -78,7 +78,7 @@ def test_all_runs_are_run_again_without_changing_the_stored_ones(db, engine):
     assert left_over() == []
 
 
-def test_answers_of_another_machine_are_within_what_seeds_move(db, engine):
+def test_other_answers_with_similar_scores_give_the_verdict_within(db, engine):
     engine(world=1)
     report = reproduce(Wanted(db=db, name=keys()[0]))
     assert kinds(report) == ["within"]
@@ -87,13 +87,13 @@ def test_answers_of_another_machine_are_within_what_seeds_move(db, engine):
     assert 0 < test["power"] < 1
 
 
-def test_score_that_no_seed_reaches_is_different(db, engine):
+def test_score_far_below_all_seeds_gives_the_verdict_different(db, engine):
     engine({"glue/rte": 0.3}, world=1)
     report = reproduce(Wanted(db=db))
     assert kinds(report) == ["different"] * 5
 
 
-def test_interrupted_round_goes_on_and_repeats_no_finished_job(db, engine):
+def test_interrupted_command_continues_without_repeating_finished_jobs(db, engine):
     first = engine(stop_after=2)
     with pytest.raises(KeyboardInterrupt):
         reproduce(Wanted(db=db))
@@ -112,8 +112,8 @@ def test_interrupted_round_goes_on_and_repeats_no_finished_job(db, engine):
         assert len(Verdicts(store).all()) == 10
 
 
-def test_runs_with_a_verdict_of_the_round_are_not_run_again(db, engine, monkeypatch):
-    """Kill the round between two verdicts."""
+def test_interrupted_command_does_not_repeat_runs_that_have_a_verdict(db, engine, monkeypatch):
+    """Interrupt the command after three verdicts, and run it again."""
     engine()
     add, count = Verdicts.add, []
 
@@ -136,8 +136,8 @@ def test_runs_with_a_verdict_of_the_round_are_not_run_again(db, engine, monkeypa
 
 
 @pytest.mark.soak
-def test_time_limit_leaves_runs_to_the_same_command(db, engine, monkeypatch):
-    """Repeat runs of an hour, of which the budget is an hour and a half."""
+def test_same_command_continues_with_the_runs_left_by_the_time_limit(db, engine, monkeypatch):
+    """Repeat runs that take an hour each, with a limit of an hour and a half."""
     with open_store("slow.sqlite") as store:
         for each in results():
             store.add_result(replace(each, cost=replace(each.cost, seconds=3600.0)))
@@ -163,8 +163,8 @@ def test_time_limit_leaves_runs_to_the_same_command(db, engine, monkeypatch):
     assert len(slow.started) == 5
 
 
-def test_measured_time_replaces_that_of_the_stored_runs(db, engine, monkeypatch):
-    """Repeat runs of an hour on a machine that needs a second."""
+def test_durations_of_repetitions_correct_the_expected_time(db, engine, monkeypatch):
+    """Repeat runs that took an hour each on a machine that needs a second each."""
     with open_store("slow.sqlite") as store:
         for each in results():
             store.add_result(replace(each, cost=replace(each.cost, seconds=3600.0)))
@@ -174,7 +174,7 @@ def test_measured_time_replaces_that_of_the_stored_runs(db, engine, monkeypatch)
 
 
 @pytest.mark.soak
-def test_sample_is_drawn_by_its_seed_and_stays_the_same_while_a_round_lasts(db, engine):
+def test_sample_depends_on_its_seed_and_is_unchanged_after_an_interruption(db, engine):
     engine()
     drawn = [
         [each.row.key for each in reproduce(Wanted(db=db, sample=0.4, sample_seed=seed)).outcomes]
@@ -200,8 +200,8 @@ def test_sample_must_be_a_percentage(text):
     assert read_share("5%") == 0.05
 
 
-def test_second_process_with_the_same_round_is_refused(db, engine, monkeypatch):
-    """Start the same command while its first job runs."""
+def test_same_command_in_a_second_process_is_refused(db, engine, monkeypatch):
+    """Run the same command again while the first job runs."""
     said = []
 
     class Busy(LearnedEngine):
@@ -230,7 +230,7 @@ def test_command_prints_a_verdict_per_run_and_a_summary(bench, db, engine):
 
 
 @pytest.mark.parametrize("name", ["KEY", "tiny"])
-def test_runs_are_chosen_by_key_or_entry(bench, db, engine, name):
+def test_runs_are_selected_by_key_or_by_leaderboard_entry(bench, db, engine, name):
     made = engine()
     word = keys()[2][:8] if name == "KEY" else name
     ended = bench("reproduce", word, "--db", DB, "--json")
@@ -261,7 +261,7 @@ def test_collapsed_run_is_flagged_in_the_output_of_bench_reproduce(bench, tmp_pa
         assert "constant predictions" in ended.out
 
 
-def test_unknown_run_is_one_sentence(bench, db):
+def test_unknown_run_is_reported_in_one_sentence(bench, db):
     ended = bench("reproduce", "abcdef123456", "--db", DB)
     assert ended.code == 2
     assert len(ended.err.splitlines()) == 1
@@ -269,7 +269,7 @@ def test_unknown_run_is_one_sentence(bench, db):
     assert (ended.code, "no finished run matches" in ended.err) == (2, True)
 
 
-def test_verdicts_are_shown_in_lists_json_boards_and_the_page(bench, db, engine):
+def test_verdicts_are_shown_in_lists_json_leaderboards_and_the_report_page(bench, db, engine):
     for form in (("show", "runs", "--json"), ("show", keys()[0][:12], "--json")):
         assert "reproduced" not in bench(*form, "--db", DB).out
     before = bench("leaderboard", "--db", DB).out
@@ -297,7 +297,7 @@ def test_page_without_verdicts_has_no_section(bench, db):
     assert "Reproductions" not in Path("page.html").read_text()
 
 
-def test_verdicts_of_another_machine_are_added_once(bench, db, engine):
+def test_verdicts_from_another_machine_are_merged_only_once(bench, db, engine):
     engine()
     assert bench("reproduce", keys()[0][:12], "--db", DB).code == 0
     (mine,) = json.loads(bench("reproduce", "--list", "--json", "--db", DB).out)
@@ -342,7 +342,7 @@ def test_runs_of_an_archive_are_reproduced_and_not_imported(bench, tmp_path, eng
 
 
 def test_hostile_jobs_of_an_archive_are_refused_before_anything_runs(bench, tmp_path, engine):
-    """Refuse jobs with code, with a plugin, and with places on this machine."""
+    """Refuse jobs that need code, a plugin, or local files."""
     made = engine()
     (plain, *others) = results()
     (tmp_path / "secret").mkdir()
@@ -368,7 +368,7 @@ def test_hostile_jobs_of_an_archive_are_refused_before_anything_runs(bench, tmp_
 
 
 @pytest.mark.parametrize("damage", ["cut", "edited", "missing", "text"])
-def test_damaged_archive_is_one_sentence_and_leaves_nothing(bench, tmp_path, damage):
+def test_damaged_archive_is_reported_in_one_sentence_and_stores_nothing(bench, tmp_path, damage):
     file = Path(archive_of(results(seeds=(1,))))
     content = file.read_bytes()
     if damage == "missing":
@@ -384,7 +384,7 @@ def test_damaged_archive_is_one_sentence_and_leaves_nothing(bench, tmp_path, dam
         assert Verdicts(store).all() == []
 
 
-def test_run_that_no_job_computes_is_named(bench, db, engine):
+def test_imported_score_is_reported_as_not_run_again(bench, db, engine):
     engine()
     with open_store(DB) as store:
         result = make_result()

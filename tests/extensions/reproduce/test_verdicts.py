@@ -1,4 +1,4 @@
-"""Tests of the test of scores, of the words of verdicts, and of the file that keeps them."""
+"""Tests of score tests, summaries of verdicts, and the file of verdicts."""
 
 import json
 from dataclasses import replace
@@ -30,7 +30,7 @@ def score_test(stored, found, others=(), rows=ROWS):
 @pytest.mark.soak
 @pytest.mark.parametrize("count", [3, 5])
 def test_score_test_finds_a_planted_point_as_often_as_its_stated_power(count):
-    """Draw honest and raised scores, and compare the share that is found with the power."""
+    """Draw scores with and without an added point, and compare the share of findings."""
     draw = np.random.default_rng(5)
     scores = draw.normal(0.7, DEVIATION, size=(4000, count + 2))
     alarms, found, power = 0, 0, []
@@ -46,7 +46,7 @@ def test_score_test_finds_a_planted_point_as_often_as_its_stated_power(count):
     assert 0 < known < 1
 
 
-def test_stated_power_is_that_of_the_test_with_a_known_deviation():
+def test_stated_power_equals_the_share_of_findings_in_a_simulation():
     draw = np.random.default_rng(6)
     others = [0.70, 0.71, 0.69, 0.705]
     test = score_test(0.7, 0.7, others)
@@ -57,14 +57,14 @@ def test_stated_power_is_that_of_the_test_with_a_known_deviation():
         assert abs(float(np.mean(values > test.limit / scale)) - power) < 0.005
 
 
-def test_without_two_other_seeds_the_rule_is_the_error_of_a_score_on_so_many_rows():
+def test_without_two_other_seeds_the_limit_comes_from_the_standard_error():
     for others in ((), (0.7,), (0.7, 0.7)):
         test = score_test(0.70, 0.72, others)
         assert test.seeds == 0
         error = (0.72 * 0.28 / ROWS) ** 0.5
         assert test.limit == pytest.approx(1.96 * 2**0.5 * error, rel=1e-3)
         assert test.is_within
-        assert "a rule" in test.sentence
+        assert "from the standard error of a difference" in test.sentence
         assert "probability" in test.sentence
     assert not score_test(0.70, 0.90).is_within
     assert score_test(0.7, 1.0, rows=5).limit > 0, "a perfect score still has an error"
@@ -148,7 +148,7 @@ def test_verdicts_apply_only_to_the_run_with_the_same_end_and_scores(store):
     assert facts(store, [edited]) == {}
 
 
-def test_damaged_file_of_verdicts_is_one_sentence(store):
+def test_damaged_file_of_verdicts_raises_a_one_sentence_error(store):
     kept = Verdicts(store)
     kept.file.path.write_bytes(b"no database" * 100)
     with pytest.raises(StoreError, match=r"verdicts .* cannot be used .* delete the file"):

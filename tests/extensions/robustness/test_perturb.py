@@ -1,4 +1,4 @@
-"""Tests of perturbations: the seed fixes them, and answers, options and marks stay right."""
+"""Tests that perturbations depend only on the seed, and keep answers, options and marks."""
 
 from dataclasses import replace
 
@@ -46,12 +46,12 @@ EXPECTED = {
 }
 
 
-def test_texts_are_the_same_with_every_version_of_python():
+def test_seed_1_gives_the_recorded_texts():
     assert {name: changed(name) for name in PERTURBATIONS} == EXPECTED
 
 
 def distance(one, other):
-    """Return the number of edits between two words; a swap of neighbours is one edit."""
+    """Return the edit distance of two words, in which a swap of adjacent letters is one edit."""
     table = {(i, -1): i + 1 for i in range(-1, len(one))}
     table |= {(-1, j): j + 1 for j in range(-1, len(other))}
     for i, a in enumerate(one):
@@ -90,7 +90,7 @@ def test_final_punctuation_is_removed_repeated_or_added():
     assert changed("punctuation", " ") == " "
 
 
-def test_white_space_is_added_between_words_only():
+def test_white_space_changes_only_between_words():
     found = changed("spaces")
     assert found != TEXT
     assert found.split() == TEXT.split()
@@ -107,14 +107,14 @@ def test_contractions_are_expanded_or_made():
     assert changed("contractions", same) == same
 
 
-def test_same_sentence_is_appended_to_both_texts():
+def test_same_true_sentence_is_appended_to_both_texts():
     found = perturbed(PairExample(id="1", text_a="One.", text_b="Two. "), "sentence", 1)
     ends = (found.text_a.removeprefix("One. "), found.text_b.removeprefix("Two. "))
     assert ends[0] == ends[1]
     assert ends[0] in SENTENCES
 
 
-def test_draws_depend_on_the_seed_the_kind_and_the_id():
+def test_random_draws_depend_on_the_seed_the_perturbation_and_the_example_id():
     text = " ".join(f"number{n}" for n in "abcdefghij" * 3)
     found = [changed("typos", text, seed, row) for seed in (1, 2) for row in ("7", "8")]
     assert len({*found}) == 4
@@ -127,7 +127,7 @@ def test_draws_depend_on_the_seed_the_kind_and_the_id():
 
 
 @pytest.mark.parametrize("name", PERTURBATIONS)
-def test_marks_keep_their_words(name):
+def test_marked_spans_keep_their_words(name):
     text = "Mark told Pete many lies about himself, which Pete included in his book."
     example = PairExample(
         id="1",
@@ -156,7 +156,7 @@ TASKS = ("glue/cola", "glue/stsb", "glue/mnli", "superglue/wic", "superglue/wsc"
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_rows_of_every_kind_stay_valid_and_keep_their_answers(task):
+def test_perturbed_examples_of_every_kind_of_task_are_valid_and_keep_their_answers(task):
     known = find_task(task)
     examples = read(known, known.dev_splits[0], parse_data("mini"), 12).examples
     names = [name for name in PERTURBATIONS if not refusal(known, name)]
@@ -175,7 +175,7 @@ def test_rows_of_every_kind_stay_valid_and_keep_their_answers(task):
     assert all(count for name, count in moved.items() if name != "contractions"), moved
 
 
-def test_question_and_blank_of_a_choice_stay_in_place():
+def test_placeholders_in_questions_of_choice_tasks_are_unchanged():
     example = ChoiceExample(
         id="1", context="", question="Then @placeholder visited ___ cities.", options=("A", "B")
     )
@@ -191,7 +191,7 @@ def test_question_and_blank_of_a_choice_stay_in_place():
     )
 
 
-def test_answers_of_a_question_stay_at_their_places():
+def test_answers_of_a_span_question_keep_their_character_offsets():
     example = SpanExample(
         id="1", question="Where was it held?", context="In Bonn. ", answers=(("Bonn", 3),)
     )
@@ -202,7 +202,7 @@ def test_answers_of_a_question_stay_at_their_places():
         assert (found.question == example.question) == is_added or name == "contractions"
 
 
-def test_question_of_multirc_is_left_as_it_was():
+def test_questions_of_multirc_are_unchanged():
     example = PairExample(
         id="1", text_a="A passage.", text_b="Which town? the second town", about="Which town?"
     )
@@ -210,7 +210,7 @@ def test_question_of_multirc_is_left_as_it_was():
         assert perturbed(example, name, 1).text_b.startswith("Which town?")
 
 
-def test_words_of_a_sentence_change_in_its_document_too():
+def test_perturbed_words_of_a_sentence_also_change_in_its_document():
     whole = ("Before", "Peter", "visited", "Bonn", "After")
     example = TagExample(
         id="1", words=whole[1:4], tags=("B-PER", "O", "B-LOC"),
@@ -232,7 +232,7 @@ def test_perturbations_that_could_change_labels_are_refused():
     assert "has no texts" in refusal(ranking, "typos")
 
 
-def test_names_are_checked_and_all_means_all():
+def test_unknown_perturbations_are_refused_and_all_selects_every_one():
     assert named_perturbations(["all", "case"]) == (*PERTURBATIONS,)
     assert named_perturbations(["sentence", "typos"]) == ("typos", "sentence")
     with pytest.raises(

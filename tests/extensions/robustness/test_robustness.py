@@ -29,7 +29,7 @@ from tests.helpers.mini_jobs import make_job
 from tests.helpers.plans import plan_jobs
 
 WORDS = dict(zip(NLI_LABELS, ("good", "dull", "never"), strict=True))
-"""Word that goes with each label in train and dev."""
+"""Last word of the hypotheses with each label in train and dev: the planted shortcut."""
 
 QUICK = {"epochs": "5", "batch_size": "16", "max_tokens": "32", "learning_rate": "1e-3"}
 
@@ -70,7 +70,7 @@ def write_hans(path, rows=60):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """Return a folder with a database of two seeds, their models, and the rows of two sets."""
+    """Return a folder with a database of two seeds, their models, and the files of two sets."""
     folder = tmp_path_factory.mktemp("trained")
     for split, count in (("train", 210), ("dev", 90)):
         rows = nli_rows(count, split, planted=True)
@@ -88,7 +88,7 @@ def trained(tmp_path_factory):
 
 @pytest.fixture
 def here(trained, tmp_path, bench):
-    """Return a function that calls `bench robustness` in a copy of the folder."""
+    """Return a function that calls `bench robustness` in a copy of the folder `trained`."""
     for name in ("board.sqlite", "models", "sets"):
         (shutil.copytree if name != "board.sqlite" else shutil.copy)(
             trained / name, tmp_path / name
@@ -104,7 +104,7 @@ SETS = ("--sets", "snli-hard,hans", "--sets-data", "sets")
 
 
 def measured(ended):
-    """Return the records of the only leaderboard in the JSON output, keyed by name."""
+    """Return the records in the JSON output, which has a single leaderboard, keyed by name."""
     assert ended.code == 0, ended.err
     (found,) = json.loads(ended.out)
     return {each["name"]: each for each in found["results"]}
@@ -127,7 +127,7 @@ def test_sheet_shows_a_planted_shortcut_as_a_problem(here, bench):
     assert f'<h2 id="{tiles[0][1]}">Robustness</h2>' in page
 
 
-def test_planted_shortcut_is_found(here):
+def test_model_with_a_planted_shortcut_scores_at_chance_on_challenge_sets(here):
     found = measured(here(*SETS, "--perturb", "typos,case", "--json"))
     hard = found["snli-hard"]
     score = hard["scores"]["accuracy"]
@@ -146,7 +146,7 @@ def test_planted_shortcut_is_found(here):
     assert found["case"]["drop"]["value"] == 0.0, "tiny has no capitals"
 
 
-def test_scores_are_those_of_the_kept_models_with_merged_classes(here, tmp_path):
+def test_challenge_set_scores_equal_accuracy_of_kept_models_with_merged_classes(here, tmp_path):
     found = measured(here("--sets", "hans", "--sets-data", "sets", "--json"))["hans"]
     lines = (tmp_path / "sets/heuristics_evaluation_set.txt").read_text().splitlines()[1:]
     rows = [line.split("\t") for line in lines]
@@ -187,7 +187,7 @@ def test_interval_of_a_drop_is_paired_by_row(here, trained):
     assert found["drop"]["high"] == pytest.approx(high, abs=0.015)
 
 
-def test_tables_state_the_own_score_next_to_those_of_the_sets(here):
+def test_tables_show_the_own_dev_score_and_the_challenge_set_scores(here):
     ended = here(*SETS, "--perturb", "all", "--limit", "30")
     assert ended.code == 0, ended.err
     lines = [" ".join(line.split()) for line in ended.out.splitlines()]
@@ -197,7 +197,9 @@ def test_tables_state_the_own_score_next_to_those_of_the_sets(here):
     assert any(line.startswith("typos 30 of 30 accuracy ") for line in lines)
 
 
-def test_results_are_shown_by_the_page_the_board_and_the_json_of_runs(here, bench, tmp_path):
+def test_results_are_shown_by_the_report_the_leaderboard_and_the_json_of_runs(
+    here, bench, tmp_path
+):
     assert here(*SETS, "--perturb", "typos").code == 0
     assert here("--perturb", "typos", "--limit", "9").code == 0
     assert here("--perturb", "typos", "--limit", "9").code == 0
@@ -225,7 +227,7 @@ def test_results_are_shown_by_the_page_the_board_and_the_json_of_runs(here, benc
     assert "delete the file if it is damaged" in ended.err
 
 
-def test_flags_of_a_run_are_shown_with_its_scores(here, bench):
+def test_warnings_about_a_run_are_shown_with_its_robustness(here, bench):
     with open_store("board.sqlite") as store:
         result = store.result(store.runs()[0].key)
     flagged = [replace(each, flags=(CONSTANT,)) for each in result.evaluations]
@@ -245,7 +247,7 @@ def test_flags_of_a_run_are_shown_with_its_scores(here, bench):
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        ((), 2, "pass --sets, the challenge sets to score, or --perturb, or both"),
+        ((), 2, "pass --sets (challenge sets to score), or --perturb"),
         (("--sets", "hams"), 2, "no challenge set is called 'hams'"),
         (("--perturb", "noise"), 2, "no perturbation is called 'noise'"),
         (("--sets", "addsent"), 2, "AddSent tests models of SQuAD 1.1, but tiny was trained on"),
@@ -255,14 +257,14 @@ def test_flags_of_a_run_are_shown_with_its_scores(here, bench):
         (("--sets", "hans", "--sets-data", "nowhere"), 4, "'nowhere' does not exist"),
     ],
 )
-def test_bad_input_is_one_sentence(words, code, said, here):
+def test_bad_input_of_bench_robustness_is_reported_in_one_sentence(words, code, said, here):
     ended = here(*words)
     assert (ended.code, ended.out) == (code, "")
     assert said in " ".join(ended.err.split())
     assert "Traceback" not in ended.err
 
 
-def test_runs_without_a_kept_model_are_named(here, tmp_path):
+def test_runs_without_a_kept_model_are_reported(here, tmp_path):
     with open_store("board.sqlite") as store:
         first, second = (run.key for run in store.runs())
     shutil.rmtree(tmp_path / "models" / second)
@@ -281,7 +283,7 @@ KINDS = ("glue/mnli", "glue/stsb", "glue/cola", "squad/v2.0", "race/all", "conll
 
 @pytest.mark.soak
 @pytest.mark.parametrize("task", KINDS)
-def test_kept_models_of_every_kind_are_scored_on_changed_rows(task, bench, tmp_path):
+def test_kept_models_of_every_kind_of_task_are_scored_on_perturbed_rows(task, bench, tmp_path):
     job = make_job(task, limit=24)
     with open_store("board.sqlite") as store:
         store.add_result(run_job(job, keep=tmp_path / "models" / job.key))
@@ -334,7 +336,7 @@ FILES = {
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", FILES)
-def test_kept_models_are_scored_on_sets_of_every_format(name, bench, tmp_path):
+def test_kept_models_are_scored_on_robustness_sets_of_every_file_format(name, bench, tmp_path):
     task, file, made, scores = FILES[name]
     job = make_job(task, limit=16)
     with open_store("board.sqlite") as store:

@@ -1,6 +1,6 @@
-"""Tests of challenge sets: their official files, merged classes, and the official scripts' numbers.
+"""Tests of challenge sets: official files, merged classes, and agreement with official scripts.
 
-The scripts are written out again here, from their own files to their own numbers.
+The tests contain reimplementations of the scripts, from the official files to the printed numbers.
 """
 
 import json
@@ -60,7 +60,7 @@ def rows_of(name, folder, limit=None):
 
 
 def scores_of(name, rows, predictions, task):
-    """Return the scores of one run of a model of a task."""
+    """Return the scores of a single run on a challenge set, by the model of a task."""
     split = scored_set(rows, CHALLENGE_SETS[name].merged(find_task(task)), (tuple(predictions),))
     return score(split.task, split.split, split.one[0], split.examples)
 
@@ -74,7 +74,7 @@ def labelled(rows, labels):
 
 
 def hans_script(data_file, prediction_file):
-    """Return the numbers of HANS' script by section and name."""
+    """Return the numbers that HANS' script prints, keyed by section and name."""
     guesses = {}
     for line in prediction_file.read_text().splitlines()[1:]:
         key, label = line.strip().split(",")[:2]
@@ -101,7 +101,7 @@ def hans_predictions():
 
 
 @pytest.mark.parametrize("kind", [name for name, _ in hans_predictions()])
-def test_hans_has_the_numbers_of_its_script(kind, tmp_path):
+def test_hans_scores_equal_the_official_script(kind, tmp_path):
     made = write_hans(tmp_path)
     labels = [dict(hans_predictions())[kind](n) for n in range(len(made))]
     lines = [f"{row['pairID']},{label}" for row, label in zip(made, labels, strict=True)]
@@ -122,7 +122,7 @@ def test_hans_has_the_numbers_of_its_script(kind, tmp_path):
             assert slices[f"{section} {name}"] == value
 
 
-def test_two_class_models_are_compared_with_hans_without_the_names_of_their_classes(tmp_path):
+def test_two_class_models_with_other_class_names_are_scored_on_hans(tmp_path):
     write_hans(tmp_path, 12)
     rows = rows_of("hans", tmp_path)
     golds = ["not_entailment", "entailment"] * 6
@@ -134,7 +134,7 @@ def test_two_class_models_are_compared_with_hans_without_the_names_of_their_clas
 
 
 def squad_document(draw, questions=12):
-    """Return a file in the layout of adversarial SQuAD, with 0 to 3 adversarial versions each."""
+    """Return data in the format of adversarial SQuAD, with 0 to 3 adversarial versions each."""
     paragraphs = []
     for n in range(questions):
         context = f"Alma {n} met Bruno in the old town of Vienna in {1900 + n}."
@@ -154,7 +154,7 @@ def squad_document(draw, questions=12):
 
 
 def squad_script(document, predictions):
-    """Return the four numbers of eval_squad.py, from 0 to 1."""
+    """Return the four numbers that eval_squad.py prints, from 0 to 1."""
     chosen, original, every = {}, {}, set()
     for article in document["data"]:
         for paragraph in article["paragraphs"]:
@@ -184,7 +184,7 @@ def squad_script(document, predictions):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_adversarial_squad_has_the_numbers_of_its_script(seed, tmp_path):
+def test_adversarial_squad_scores_equal_the_official_script(seed, tmp_path):
     draw = Random(seed)
     document = squad_document(draw)
     write(tmp_path / "sample1k-HCVerifyAll.json", json.dumps(document))
@@ -193,7 +193,7 @@ def test_adversarial_squad_has_the_numbers_of_its_script(seed, tmp_path):
     for example in rows.rows.examples:
         gold = example.answers[0][0]
         near = (gold, f"in {gold}", "Vienna", "1801", "", f"the {gold}", f"{gold} Vienna")
-        if draw.random() < 0.85:  # the other questions are not in the prediction file
+        if draw.random() < 0.85:  # 15 % of the versions have no prediction
             guesses[example.id] = draw.choice(near)
     predictions = [
         SpanPrediction(id=e.id, text=guesses.get(e.id, ""), missing=e.id not in guesses)
@@ -234,7 +234,7 @@ def advglue_script(key, golds, guesses):
 
 
 @pytest.mark.parametrize("key", ADVGLUE)
-def test_advglue_has_the_numbers_of_its_script(key, tmp_path):
+def test_advglue_scores_equal_the_official_script(key, tmp_path):
     document = write_advglue(tmp_path)
     rows, task = rows_of(f"advglue-{key}", tmp_path), find_task(ADVGLUE[key][0])
     golds, count = [row["label"] for row in document[key]], ADVGLUE[key][2]
@@ -252,7 +252,7 @@ def test_advglue_has_the_numbers_of_its_script(key, tmp_path):
 # The other sets: accuracy, on the rows of their official files.
 
 
-def test_anli_is_read_from_its_files_in_the_order_of_labels_of_the_core(tmp_path):
+def test_anli_is_read_from_files_with_the_labels_of_mnli(tmp_path):
     for n in (1, 2, 3):
         lines = [{"uid": f"u{k}", "context": f"C{n}{k}", "hypothesis": f"H{k}", "label": label,
                   "reason": ""} for k, label in enumerate("ecn")]  # fmt: skip
@@ -269,7 +269,7 @@ def test_anli_is_read_from_its_files_in_the_order_of_labels_of_the_core(tmp_path
         assert found == {"accuracy": pytest.approx(2 / 3)}
 
 
-def test_snli_hard_drops_rows_on_whose_label_the_annotators_did_not_agree(tmp_path):
+def test_snli_hard_skips_rows_without_a_majority_label(tmp_path):
     write(tmp_path / "snli_1.0_test_hard.jsonl", json_lines(NLI_LINES))
     rows = rows_of("snli-hard", tmp_path)
     assert (len(rows.rows.examples), rows.rows.left_out) == (6, 1)
@@ -297,7 +297,7 @@ def test_mnli_hard_is_read_from_parallel_files(tmp_path):
         rows_of("mnli-hard-m", tmp_path)
 
 
-def test_hidden_labels_of_mnli_hards_official_file_are_an_error(tmp_path):
+def test_hidden_labels_of_the_official_mnli_hard_file_raise_an_error(tmp_path):
     lines = [{**row, "gold_label": "hidden"} for row in NLI_LINES]
     write(tmp_path / "multinli_0.9_test_mismatched_unlabeled_hard.jsonl", json_lines(lines))
     with pytest.raises(BenchError, match="are hidden"):
@@ -308,7 +308,7 @@ def test_hidden_labels_of_mnli_hards_official_file_are_an_error(tmp_path):
     ("name", "file"),
     [("paws-wiki", "paws_wiki_labeled_final/final/test.tsv"), ("paws-qqp", "dev_and_test.tsv")],
 )
-def test_paws_is_compared_with_models_of_qqp_and_mrpc(name, file, tmp_path):
+def test_paws_tests_models_of_qqp_and_mrpc(name, file, tmp_path):
     lines = [f"{n}\tfrom A{n} to B\tfrom B to A{n}\t{n % 2}" for n in range(6)]
     folder = tmp_path / "paws_wiki" if "wiki" in name else tmp_path
     path = folder / file.removeprefix("paws_wiki_labeled_final/")
@@ -354,10 +354,10 @@ def test_boolq_contrast_sets_have_accuracy_and_consistency(tmp_path):
     }
 
 
-# Declarations, and bad input.
+# Definitions of the sets, and bad input.
 
 
-def test_all_models_that_a_set_names_have_classes_that_map():
+def test_classes_of_all_models_that_a_set_tests_can_be_merged():
     for each in CHALLENGE_SETS.values():
         for name in each.models:
             assert name in TASKS
@@ -367,7 +367,7 @@ def test_all_models_that_a_set_names_have_classes_that_map():
             assert not each.other or each.other in each.counts_as.values()
 
 
-def test_families_select_several_sets():
+def test_name_of_a_family_selects_all_its_sets():
     assert [each.name for each in named_sets(["anli", "hans", "anli-r2"])] == [
         "anli-r1", "anli-r2", "anli-r3", "hans",
     ]  # fmt: skip
@@ -376,12 +376,12 @@ def test_families_select_several_sets():
         named_sets(["hams"])
 
 
-def test_set_whose_classes_do_not_map_is_refused():
+def test_set_with_classes_that_cannot_be_mapped_is_refused():
     with pytest.raises(BenchError, match=r"HANS cannot test models of SST-2: its class 'negative'"):
         CHALLENGE_SETS["hans"].merged(find_task("glue/sst2"))
 
 
-def test_task_of_a_user_can_be_tested_if_its_classes_map():
+def test_model_of_a_custom_task_can_be_tested_if_its_classes_can_be_mapped():
     rte, hans = find_task("glue/rte"), CHALLENGE_SETS["hans"]
     mine = replace(rte, name="mine/nli", definition={"title": "mine"}, labels=NLI_LABELS)
     assert hans.fits(mine)
@@ -406,7 +406,7 @@ def test_set_with_an_unknown_label_is_refused_with_its_line(tmp_path):
         rows_of("snli-hard", tmp_path)
 
 
-def test_missing_files_are_named_with_the_option(tmp_path):
+def test_missing_files_are_reported_with_the_option_to_pass(tmp_path):
     said = r"has no rows of HANS .*pass --sets-data DIR, a folder with heuristics_evaluation_set"
     with pytest.raises(DataError, match=said):
         rows_of("hans", tmp_path)
@@ -417,7 +417,7 @@ def test_missing_files_are_named_with_the_option(tmp_path):
     assert is_found(CHALLENGE_SETS["hans"], hub)
 
 
-def test_all_sets_take_only_files_in_their_own_places(tmp_path):
+def test_all_selects_only_sets_with_files_in_their_expected_locations(tmp_path):
     write_hans(tmp_path)
     write(tmp_path / "test.tsv", Path(tmp_path / "heuristics_evaluation_set.txt").read_text())
     data = parse_data(str(tmp_path))

@@ -1,4 +1,4 @@
-"""Tests of the search for copied predictions: honest runs that are alike are not called copies."""
+"""Tests that copied predictions are found, and that similar honest runs are not copies."""
 
 import math
 import random
@@ -22,7 +22,10 @@ def sheets(run: Result) -> list[Sheet]:
 
 
 def alike(seed: int, noise: float, model: str = "ours") -> Result:
-    """Return a run whose logits differ from those of other seeds by noise only."""
+    """Return a run whose logits differ from the logits of other seeds only by noise.
+
+    `noise` is the standard deviation of the noise.
+    """
     shared, own = random.Random(0), random.Random(seed)
     predictions = []
     for example in rows_of("glue/rte", "dev").examples:
@@ -35,7 +38,7 @@ def alike(seed: int, noise: float, model: str = "ours") -> Result:
 
 @pytest.mark.parametrize("digits", [None, 4, 3, 2])
 @pytest.mark.parametrize("noise", [0.3, 1.0])
-def test_seeds_that_agree_on_most_answers_are_no_copies(digits, noise):
+def test_runs_of_other_seeds_with_mostly_equal_answers_are_not_copies(digits, noise):
     runs = [with_digits(alike(seed, noise), digits) for seed in range(6)]
     labels = [[row["label"] for row in run.evaluations[0].predictions] for run in runs]
     agreement = np.mean([a == b for a, b in zip(labels[0], labels[1], strict=True)])
@@ -45,7 +48,7 @@ def test_seeds_that_agree_on_most_answers_are_no_copies(digits, noise):
 
 
 @pytest.mark.parametrize("digits", [None, 6, 4, 3, 2])
-def test_a_copy_is_found_however_it_was_rounded(digits):
+def test_a_copy_is_found_for_every_rounding_of_its_probabilities(digits):
     theirs = alike(1, 1.0)
     stolen = scored(made_run("mine", 7), list(theirs.evaluations[0].predictions))
     people = [("ada", sheets(theirs)), ("eve", sheets(with_digits(stolen, digits)))]
@@ -54,7 +57,7 @@ def test_a_copy_is_found_however_it_was_rounded(digits):
     assert "are equal" in found.sentence
 
 
-def test_repetition_of_a_job_and_runs_without_effective_differences_are_no_copies():
+def test_repetition_of_a_job_and_own_run_of_the_same_seed_are_not_copies():
     run = alike(1, 1.0)
     again = scored(made_run("ours", 1), list(run.evaluations[0].predictions))
     other = made_run("ours", 1, settings={"epochs": 9})
@@ -64,11 +67,11 @@ def test_repetition_of_a_job_and_runs_without_effective_differences_are_no_copie
     assert len(list(copies([("ada", sheets(run)), ("bob", sheets(other))], [1]))) == 1
 
 
-# predictions as columns
+# Conversion of predictions to columns.
 
 
 @pytest.mark.parametrize("digits", [None, 6, 4, 2])
-def test_predictions_are_the_same_after_they_were_columns(digits):
+def test_predictions_are_unchanged_by_conversion_to_columns_and_back(digits):
     line = as_data(with_digits(made_run(), digits))
     columns = to_columns(line["data"])
     assert to_rows(columns) == line["data"]
@@ -77,7 +80,7 @@ def test_predictions_are_the_same_after_they_were_columns(digits):
     assert isinstance(packed["columns"]["scores"], dict) == (digits is not None)
 
 
-def test_predictions_with_odd_numbers_and_fields_are_the_same_after_they_were_columns():
+def test_predictions_with_odd_numbers_and_fields_are_unchanged_by_conversion_to_columns():
     odd = [
         {"id": "a", "scores": [-0.0, 1.0]},
         {"id": "b", "scores": [0.30000000000000004, 0.7]},

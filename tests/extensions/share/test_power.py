@@ -1,4 +1,4 @@
-"""Tests of the power of a sample against planted points, against a simulation."""
+"""Tests that compare the power of a sample with the share of findings in a simulation."""
 
 import math
 from statistics import NormalDist
@@ -10,7 +10,7 @@ from benchharness.extensions.reproduce.seeds import ScoreTest, check_scores
 from benchharness.extensions.share.sample import pooled, power_of
 
 ROWS = 1_000
-DEVIATION = 0.008  # of a score over seeds
+DEVIATION = 0.008  # standard deviation of a score over seeds
 
 
 def scored(others: "np.ndarray", stored: float, found: float) -> ScoreTest:
@@ -37,8 +37,8 @@ CASES = [
 
 
 @pytest.mark.parametrize(("runs", "seeds", "trials"), CASES)
-def test_power_of_a_sample_against_a_planted_point_is_met_in_simulation(runs, seeds, trials):
-    """A cheat adds one point to each stored score; every machine draws another seed."""
+def test_share_of_findings_in_a_simulation_equals_the_stated_power(runs, seeds, trials):
+    """Compare scores with and without an added point with the scores of other seeds."""
     random = np.random.default_rng(runs)
     deviation = DEVIATION if seeds else math.sqrt(0.8 * 0.2 / ROWS)
     caught, honest, stated = 0, 0, []
@@ -51,7 +51,7 @@ def test_power_of_a_sample_against_a_planted_point_is_met_in_simulation(runs, se
             caught += planted > 0 and abs(mean) > limit
             honest += planted == 0 and abs(mean) > limit
         if trial < 100:
-            # Stated before the draw, from the scores that every reader of the archive has.
+            # The power is computed before the draw, from the scores in the archive.
             stated.append(power_of(tests, 50, runs).every)
     print(  # noqa: T201  (shown with -s)
         f"{runs} runs, {seeds} seeds: power {np.mean(stated):.3f} stated, {caught / trials:.3f} "
@@ -61,7 +61,7 @@ def test_power_of_a_sample_against_a_planted_point_is_met_in_simulation(runs, se
     assert honest / trials < 0.05 + spread
 
 
-def test_power_for_known_deviations_is_that_of_the_normal_distribution():
+def test_power_for_known_deviations_agrees_with_the_normal_distribution():
     test = check_scores({"a": (0.8, 0.8)}, {"a": []}, {"a": ROWS}, {"a": 1.0})[0]
     shift = 0.01 * math.sqrt(9 / (2 * 0.8 * 0.2 / ROWS))
     normal = NormalDist()
@@ -69,10 +69,10 @@ def test_power_for_known_deviations_is_that_of_the_normal_distribution():
     found = power_of([test] * 9, 100, 9)
     assert found.every == pytest.approx(expected, abs=1e-5)
     assert found.one == pytest.approx(0.09 * test.power)
-    assert "9 of 100 runs finds a planted point in every run" in found.sentence
+    assert "a sample of 9 of 100 runs would find this" in found.sentence
     more, fewer = (power_of([test] * 9, 100, found.needed - n).every for n in (0, 1))
     assert fewer < 0.8 <= more
 
 
-def test_a_sample_of_nothing_has_no_power():
+def test_power_of_an_empty_sample_is_0():
     assert power_of([], 0, 0).every == 0.0

@@ -1,4 +1,4 @@
-"""Tests of `bench share init`, `add` and `check`: what they write, and what they refuse."""
+"""Tests of the files that `bench share init`, `add` and `check` write and refuse."""
 
 import gzip
 import json
@@ -43,7 +43,7 @@ def files_in(folder: Path) -> set[str]:
 
 @pytest.fixture
 def board(tmp_path: Path) -> Path:
-    """Repository with an archive of Ada."""
+    """Return a repository with an archive of Ada."""
     runs = [made_run("hers", seed) for seed in (1, 2, 3)]
     return made_repository(tmp_path / "board", {"ada": {"hers-glue.jsonl.gz": runs}})
 
@@ -93,7 +93,9 @@ def test_add_writes_a_readable_archive_without_weights_and_paths(bench, board):
     assert bench("db", "import", str(path), "--db", "other.sqlite").code == 0
 
 
-def test_add_rounds_probabilities_only_until_the_archive_is_small_enough(bench, board, monkeypatch):
+def test_add_rounds_probabilities_only_as_much_as_the_archive_size_requires(
+    bench, board, monkeypatch
+):
     store_of(Path("results/leaderboard.sqlite"), [made_run("ours", 1)])
     words = ("share", "add", "ours", "--as", "bob", "--to", str(board))
     assert "rounded" not in bench(*words, "--dry-run").out
@@ -128,7 +130,7 @@ def test_add_shares_the_chosen_tasks_and_replaces_the_row_when_it_is_added_again
 
 
 @pytest.mark.parametrize("name", ["../x", "Ada", "a--b", "-a", "a" * 40, "a/b", "a b", "\u202ea"])
-def test_add_refuses_a_name_that_is_no_github_name(bench, board, name):
+def test_add_refuses_a_name_that_is_not_a_github_name(bench, board, name):
     store_of(Path("results/leaderboard.sqlite"), [made_run("ours", 1)])
     ended = bench("share", "add", "ours", f"--as={name}", "--to", str(board))
     assert "cannot be the name of a contributor" in ended.err
@@ -138,7 +140,7 @@ def test_add_refuses_a_name_that_is_no_github_name(bench, board, name):
 # check: bad input
 
 
-def test_check_of_another_layout_or_a_later_version_is_one_sentence(bench, board, tmp_path):
+def test_check_reports_another_layout_or_a_later_version_in_one_sentence(bench, board, tmp_path):
     (tmp_path / "empty").mkdir()
     assert "it has no share.toml" in bench("share", "check", "empty").err
     shutil.rmtree(board / "contributors")
@@ -195,7 +197,7 @@ BAD_FILES = {
     of_many_runs: "more than 1,000 runs",
     bomb: "unpacks to more than 32 MiB",
     bomb_of_rows: "more than 1,048,576 rows",
-    no_gzip: "is no gzip file",
+    no_gzip: "is not a gzip file",
     link: "is a link or a device",
 }
 
@@ -228,7 +230,7 @@ def test_build_of_an_empty_repository_writes_nothing(bench, tmp_path):
     assert not Path("site").exists()
 
 
-def test_check_refuses_files_in_places_where_none_belong(bench, board):
+def test_check_refuses_files_in_unexpected_places(bench, board):
     for place in ("contributors/eve/deep/x.jsonl.gz", "contributors/Eve/x.jsonl.gz",
                   "contributors/eve/run.py", "contributors/x.jsonl.gz",
                   "contributors/eve/\u202e.jsonl.gz"):  # fmt: skip
@@ -239,7 +241,7 @@ def test_check_refuses_files_in_places_where_none_belong(bench, board):
     assert any("\\u202e" in each["place"] for each in found)
 
 
-# check: of a change
+# check: only changed files
 
 
 def git(folder: Path, *words: str) -> None:
@@ -247,7 +249,7 @@ def git(folder: Path, *words: str) -> None:
     subprocess.run(("git", "-C", str(folder), *names, *words), check=True, capture_output=True)
 
 
-def test_check_since_a_revision_reads_the_changed_files_and_guards_other_folders(bench, board):
+def test_check_since_a_revision_reads_changed_files_and_refuses_changes_of_others(bench, board):
     git(board, "init", "-q", "-b", "main")
     git(board, "add", ".")
     git(board, "commit", "-qm", "rows of Ada")
@@ -268,7 +270,7 @@ def test_check_since_a_revision_reads_the_changed_files_and_guards_other_folders
     assert "--output=x" in bench("share", "check", str(board), "--since=--output=x").err
 
 
-def test_comment_is_markdown_that_shows_hostile_names_as_text(bench, board):
+def test_comment_escapes_markdown_and_html_in_names(bench, board):
     name = "@all [click](http://x.y) <img src=x> `code`"
     run = edited(made_run("x", 1), lambda data: data["job"].update(model=name))
     archive_of(board / "contributors" / "eve" / "e.jsonl.gz", [run])
@@ -289,11 +291,11 @@ ROWS = {
     "cola": 1043, "sst2": 872, "mrpc": 408, "stsb": 1500, "qqp": 40430, "mnli": 9815, "qnli": 5463,
     "rte": 277, "wnli": 71,
 }  # fmt: skip
-"""Numbers of dev rows of GLUE (Wang et al. 2019); MNLI has as many in each of two splits."""
+"""Numbers of dev rows of the tasks in GLUE (Wang et al. 2019); MNLI has two splits of this size."""
 
 
 def of_full_size(task: str, seed: int) -> Result:
-    """Return a run with as many predictions as the real dev split, of a quite sure model."""
+    """Return a run of a confident model, with one prediction per row of the real dev split."""
     job = make_job(model="ours", task=f"glue/{task}", seed=seed, data="hub")
     drawing, found = random.Random(f"{task} {seed}"), find_task(f"glue/{task}")
     run = make_result(job)

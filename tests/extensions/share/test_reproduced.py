@@ -22,7 +22,7 @@ def results(share=0.8, world=0):
 
 @pytest.fixture
 def engine(monkeypatch):
-    """Set what the engine of the repetitions learns."""
+    """Return a function that sets the accuracy and the machine of the repetitions' engine."""
 
     def use(share=0.8, world=0):
         made = LearnedEngine({"glue/rte": share}, world)
@@ -40,7 +40,9 @@ def check(bench, tmp_path, runs, *words):
 
 
 @pytest.mark.parametrize("digits", [None, 3])
-def test_an_honest_sample_is_reproduced_also_if_it_was_rounded(bench, tmp_path, engine, digits):
+def test_honest_runs_are_reproduced_even_if_their_probabilities_were_rounded(
+    bench, tmp_path, engine, digits
+):
     made = engine()
     runs = [with_digits(run, digits) for run in results()]
     words = ("--reproduce", "40%", "--verdicts", "verdicts.json")
@@ -62,7 +64,7 @@ def test_an_honest_sample_is_reproduced_also_if_it_was_rounded(bench, tmp_path, 
 
 
 def improved(run):
-    """Make the wrong answers of a run right, with probabilities that fit, and keep the curve."""
+    """Return a run with every fourth answer and its probabilities exchanged; keep the curve."""
     (one,) = run.evaluations
     rows = [dict(row) for row in one.predictions]
     for row in rows[::4]:
@@ -84,7 +86,7 @@ def test_edited_predictions_that_pass_all_other_checks_are_found_by_the_sample(
     assert "different" in found["faults"][0]["sentence"]
 
 
-def test_runner_without_time_says_so_and_runs_nothing(bench, tmp_path, engine):
+def test_time_limit_of_0_minutes_is_reported_and_nothing_runs(bench, tmp_path, engine):
     made = engine()
     code, found = check(bench, tmp_path, results(), "--reproduce", "100%", "--minutes", "0")
     assert (code, made.started) == (0, [])
@@ -92,7 +94,7 @@ def test_runner_without_time_says_so_and_runs_nothing(bench, tmp_path, engine):
     assert {each["kind"] for each in found["notes"]} == {"reproduction"}
 
 
-def test_a_refused_archive_is_not_run(bench, tmp_path, engine):
+def test_runs_of_a_refused_archive_are_not_run_again(bench, tmp_path, engine):
     made = engine()
     runs = results()
     runs[0] = replace(runs[0], finished="2999-01-01T00:00:00")
@@ -100,9 +102,7 @@ def test_a_refused_archive_is_not_run(bench, tmp_path, engine):
     assert (code, made.started, found["sample"]) == (1, [], None)
 
 
-def test_a_score_beyond_what_is_plausible_is_refused_until_it_was_reproduced(
-    bench, tmp_path, engine
-):
+def test_implausible_score_is_refused_until_it_is_reproduced(bench, tmp_path, engine):
     engine(share=0.99)
     best = results(share=0.99)
     others = {
@@ -116,7 +116,7 @@ def test_a_score_beyond_what_is_plausible_is_refused_until_it_was_reproduced(
     words = ("share", "check", str(root), "--json", "--reproduce", "100%")
     found = json.loads(bench(*words, "--verdicts", "v.json").out)
     assert "implausible" not in {each["kind"] for each in found["faults"]}
-    # Without a sample, the verdict of another contributor counts, if it is on this very run.
+    # Without a sample, a verdict by another contributor is required, on exactly this run.
     verdicts = json.loads(Path("v.json").read_text())
     for who, run, kinds in (
         ("eve", None, {"implausible"}),

@@ -16,7 +16,14 @@ if TYPE_CHECKING:
 
 
 def people_with(models: int, people: int, seeds: int = 1, tasks=("glue/rte",)):
-    """Return invented archives: every model has its own skill and its own contributor."""
+    """Return synthetic archives of models of different accuracy, spread over contributors.
+
+    Args:
+        models: Number of models.
+        people: Number of contributors.
+        seeds: Number of seeds per model and task.
+        tasks: Names of the tasks.
+    """
     drawing = random.Random(1)
     files: dict[str, dict[str, list]] = {f"person{n}": {} for n in range(people)}
     for number in range(models):
@@ -30,13 +37,11 @@ def people_with(models: int, people: int, seeds: int = 1, tasks=("glue/rte",)):
     return files
 
 
-def test_site_has_every_row_with_who_when_and_verdict_and_keeps_rows_of_a_name_apart(
-    bench, tmp_path
-):
+def test_site_has_separate_rows_per_contributor_with_date_and_check(bench, tmp_path):
     files = people_with(6, 3)
     files["person0"]["same.jsonl.gz"] = [made_run("same", 1)]
     files["person1"]["same.jsonl.gz"] = [made_run("same", 2), made_run("same", 3)]
-    # The same job was run by two people, who got other predictions on other machines.
+    # Two people ran the same job, and got different predictions.
     files["person2"]["same.jsonl.gz"] = [made_run("same", 1, draw="elsewhere")]
     root = made_repository(tmp_path / "board", files)
     ended = bench("share", "build", str(root), "--out", "site")
@@ -62,7 +67,7 @@ def test_collapsed_run_is_flagged_on_the_site_and_in_the_check(bench, tmp_path):
     assert "constant predictions" in Path("site/index.html").read_text()
 
 
-def test_hostile_texts_of_archives_and_verdicts_are_text_on_the_site(bench, tmp_path):
+def test_html_in_archives_and_verdicts_is_escaped_on_the_site(bench, tmp_path):
     files = people_with(1, 1)
     root = made_repository(tmp_path / "board", files)
     for number, name in enumerate(HOSTILE_HTML):
@@ -86,7 +91,7 @@ def test_hostile_texts_of_archives_and_verdicts_are_text_on_the_site(bench, tmp_
 
 
 def check_in_browser(browser: "Browser", page: Path, rows: int) -> None:
-    """Check that a site sorts and filters, and that axe finds nothing."""
+    """Check that the site can be sorted and filtered, and that axe finds no accessibility fault."""
     with opened(browser, page) as report:
         assert not [url for url in report.requests if not url.startswith("file://")]
         assert report.complaints == []

@@ -40,7 +40,7 @@ def of_run(edit: Callable[[Data], None], **fields: Any) -> Callable[[Path], None
 
 
 def of_line(edit: Callable[[Data], None]) -> Callable[[Path], None]:
-    """Return a function that writes an archive whose line was edited without a new digest."""
+    """Return a function that writes an archive with an edited line but the old digest."""
 
     def write(path: Path) -> None:
         line = as_data(made_run("mine", 4))
@@ -66,7 +66,10 @@ def shift_score(by: float) -> Callable[[Data], None]:
 
 
 def correct(count: int, *, scores: str) -> Callable[[Path], None]:
-    """Make `count` wrong answers right; the score follows, and probabilities change as told."""
+    """Return a function that corrects `count` wrong answers, and computes the score again.
+
+    `scores` is the way in which the probabilities are edited: "short" or "sum".
+    """
 
     def write(path: Path) -> None:
         run = made_run("mine", 4)
@@ -90,7 +93,7 @@ def correct(count: int, *, scores: str) -> Callable[[Path], None]:
 
 
 def copied(change: Callable[[list[Data]], None], model: str = "mine") -> Callable[[Path], None]:
-    """Copy the predictions of Ada to a run of another job."""
+    """Return a function that writes a run of another job with changed predictions of Ada."""
 
     def write(path: Path) -> None:
         predictions = [dict(row) for row in HERS.evaluations[0].predictions]
@@ -101,7 +104,7 @@ def copied(change: Callable[[list[Data]], None], model: str = "mine") -> Callabl
 
 
 def nothing(_: object) -> None:
-    """Change nothing."""
+    """Leave the data as they are."""
 
 
 def some_answers(predictions: list[Data]) -> None:
@@ -150,7 +153,7 @@ def invented_split(data: Data) -> None:
 
 
 def own_task(edit: Callable[[Data], None]) -> Callable[[Path], None]:
-    """Write a run of a task on own data whose definition was edited."""
+    """Return a function that writes a run of a custom task whose definition was edited."""
 
     def write(path: Path) -> None:
         table = path.parents[3] / "rows.csv"
@@ -218,11 +221,19 @@ def pickled(line: Data) -> None:
     line["data"]["job"]["settings"] = {"x": "gASVHAAAAAAAAACMBXBvc2l4lIwGc3lzdGVtlJOU"}
 
 
+EDITED = "but the accuracy of the stored predictions is"
+
 TAMPERED: dict[str, tuple[Callable[[Path], None], str]] = {
     # edited scores
-    "score plus a point": (of_run(shift_score(0.01)), "but that of the stored predictions"),
-    "score plus a thousandth": (of_run(shift_score(0.001)), "but that of the stored predictions"),
-    "score of 1": (of_run(set_score(1.0)), "but that of the stored predictions"),
+    "score plus a point": (
+        of_run(shift_score(0.01)),
+        EDITED,
+    ),
+    "score plus a thousandth": (
+        of_run(shift_score(0.001)),
+        EDITED,
+    ),
+    "score of 1": (of_run(set_score(1.0)), EDITED),
     "score above 1": (of_run(set_score(1.2)), "outside of 0 to 1"),
     "score that is no number": (of_line(lambda line: set_score(float("nan"))(line["data"])), ""),
     "score of another metric": (
@@ -230,10 +241,13 @@ TAMPERED: dict[str, tuple[Callable[[Path], None], str]] = {
         "which these rows do not have",
     ),
     "no score": (of_run(lambda data: data["evaluations"][0]["scores"].clear()), "are missing"),
-    "score without predictions": (of_run(lambda data: rows(data).clear()), "nobody can check"),
-    "score of an import": (of_run(field("kind", "imported")), "nobody can check"),
+    "score without predictions": (
+        of_run(lambda data: rows(data).clear()),
+        "which cannot be checked",
+    ),
+    "score of an import": (of_run(field("kind", "imported")), "which cannot be checked"),
     # edited predictions and probabilities
-    "answers exchanged": (of_run(exchange), "but that of the stored predictions"),
+    "answers exchanged": (of_run(exchange), EDITED),
     "answers made right": (correct(8, scores="kept"), "not the ones with the highest probability"),
     "right, with typed probabilities": (correct(8, scores="short"), "at most 4 decimals"),
     "right, with wrong sums": (correct(8, scores="sum"), "do not add up to 1"),
@@ -291,25 +305,25 @@ TAMPERED: dict[str, tuple[Callable[[Path], None], str]] = {
     # code
     "metric of a script": (
         own_task(lambda own: own.update(metrics=["evaluate:/tmp/evil.py"])),
-        "which is code",
+        "which needs code",
     ),
     "metric of the hub": (
         own_task(lambda own: own.update(metrics=["evaluate:someone/metric"])),
-        "which is code",
+        "which needs code",
     ),
     "script of a metric": (
         own_task(lambda own: own.update(scripts={"accuracy": ["ab" * 32, 1.0]})),
-        "which is code",
+        "which needs code",
     ),
     "call as metric": (
         own_task(lambda own: own.update(metrics=["__import__('os').system('id')"])),
-        "which is code",
+        "which needs code",
     ),
     "pickle": (of_line(pickled), "was changed after"),
     # form
     "deep nesting": (deep, "is not a JSON object"),
-    "time in the future": (ended_at("2999-01-01T00:00:00"), "no time in the past"),
-    "no time": (ended_at("soon"), "no time in the past"),
+    "time in the future": (ended_at("2999-01-01T00:00:00"), "expected a time in the past"),
+    "no time": (ended_at("soon"), "expected a time in the past"),
 }
 
 FEW = (
@@ -319,14 +333,14 @@ FEW = (
 )  # fmt: skip
 
 
-def test_there_are_fifty_kinds_of_tampering_and_an_honest_archive_passes(bench, tmp_path):
+def test_honest_archives_pass_and_at_least_50_kinds_of_tampering_are_tested(bench, tmp_path):
     assert len(TAMPERED) >= 50
     root = made_repository(tmp_path / "board", {"ada": {"a.jsonl.gz": [HERS]}})
     honest = [made_run("mine", seed, digits=digits) for seed, digits in ((4, None), (5, 4), (6, 2))]
     for one in honest:
         archive_of(root / "contributors" / "bob" / f"b{one.job.seed}.jsonl.gz", [one])
     ended = bench("share", "check", str(root), "--json")
-    # Rounded runs say so; that two of these do not is a fault of these two alone.
+    # The rounded runs do not declare their rounding, so only they may have faults.
     faults = json.loads(ended.out)["faults"]
     assert {each["run"] for each in faults}.isdisjoint({honest[0].job.key[:12]}), faults
 

@@ -1,4 +1,4 @@
-"""Tests of the workflows of a repository: their form, and their steps, run by hand in order."""
+"""Tests of the GitHub workflows of a repository: their syntax, and their steps, run in order."""
 
 import base64
 import os
@@ -67,7 +67,7 @@ exit 0
 
 
 class Runner:
-    """A folder like that of GitHub's runner, where steps run one after another.
+    """Imitation of GitHub's runner: a folder in which the steps of a workflow run in order.
 
     The program `gh` only records its arguments, and instead of installing a release from the
     package index, the command `bench` of this environment is used.
@@ -119,7 +119,7 @@ def git(folder: Path, *words: str) -> str:
 
 @pytest.fixture
 def published(bench, tmp_path) -> Path:
-    """Bare git repository with the rows of Ada on the branch main; a fork is a clone of it."""
+    """Return a bare git repository that has the rows of Ada on the branch main."""
     bench("share", "init", "board", "--title", "Ours")
     board = tmp_path / "board"
     archive_of(board / "contributors/ada/a.jsonl.gz", [made_run("hers", 1)])
@@ -131,7 +131,7 @@ def published(bench, tmp_path) -> Path:
 
 
 def propose(bare: Path, folder: Path, run, who: str = "bob") -> str:
-    """Push a branch with an archive, and check it out as the workflow does; return the base."""
+    """Push a branch with an archive and check it out like the workflow; return its base commit."""
     git(folder, "clone", "-q", str(bare), "fork")
     base = git(folder / "fork", "rev-parse", "HEAD")
     archive_of(folder / "fork" / "contributors" / who / "b.jsonl.gz", [run])
@@ -159,13 +159,13 @@ def test_steps_of_the_check_run_in_order_and_answer_with_one_comment(published, 
     assert runner.run(compared, BASE=base) == 0
     revision = runner.outputs()["rev"]
     assert revision == base
-    # The invented weights cannot be had, so that no job runs again.
+    # The weights do not exist, so no job can run again.
     assert runner.run(check, AUTHOR="Bob", REV=revision) == (0 if honest else 1)
     comment = runner.outputs()["comment"]
     text = base64.b64decode(comment).decode()
     assert text.startswith("<!-- benchharness: shared results -->\n")
     assert ("No problems found" in text) == honest
-    assert ("but that of the stored predictions" in text) != honest
+    assert ("but the accuracy of the stored predictions is" in text) != honest
     (post,) = jobs["comment"]["steps"]
     facts = {"GH_TOKEN": "x", "COMMENT": comment, "COMMENTS": "all", "UPDATED": "one"}
     assert runner.run(post, **facts) == 0
@@ -178,7 +178,7 @@ def test_steps_of_the_check_run_in_order_and_answer_with_one_comment(published, 
 
 
 @pytest.mark.soak
-def test_check_that_cannot_run_says_so_in_the_comment(published, tmp_path):
+def test_comment_reports_that_the_check_could_not_run(published, tmp_path):
     base = propose(published, tmp_path, made_run("his", 2))
     shutil.rmtree(tmp_path / "proposed" / "contributors")
     jobs = yaml.safe_load((tmp_path / "proposed/.github/workflows/check.yml").read_text())["jobs"]

@@ -1,4 +1,4 @@
-"""Sheets: sections with their basis, links to rows, what is missing, old archives, and errors."""
+"""Tests of sheets: sections, links to rows, missing results, old archives, and errors."""
 
 import json
 import random
@@ -24,11 +24,11 @@ from tests.helpers.results import make_job, make_result
 
 DB = "board.sqlite"
 KEPT = Path(__file__).parents[2] / "leaderboard" / "kept"
-"""Stores and archives that earlier versions have written."""
+"""Folder with stores and archives that earlier versions wrote."""
 
 
 def run(seed, model="minilm", task="glue/rte", **fields):
-    """Return a stored run that is right in about 85 % of the rows."""
+    """Return a run with random answers, of which about 85 % are right."""
     found = find_task(task)
     prints = {
         f"{task}:{split}": read(found, split, parse_data("mini")).fingerprint
@@ -63,7 +63,7 @@ def stored(made, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def test_sheet_has_every_section_with_its_basis_and_what_is_missing(bench, stored):
+def test_sheet_has_every_section_with_its_basis_and_missing_results(bench, stored):
     ended = bench("sheet", "minilm", "--db", DB)
     assert ended.code == 0, ended.err
     page = Path("sheet.html").read_text(encoding="utf-8")
@@ -85,7 +85,7 @@ def test_page_is_one_file_without_scripts_whose_links_lead_to_rows(bench, stored
     ids = set(re.findall(r'\bid="([^"]+)"', page))
     links = re.findall(r'href="#([^"]+)"', page)
     assert set(links) <= ids
-    # Every number of the sections about rows is a link to its rows.
+    # In sections about rows, every number links to the rows from which it was computed.
     for heading in ("Score", "Calibration", "Groups"):
         number = list(ORDER).index(heading) + 1
         part = page.partition(f'id="part-{number}"')[2].partition('id="part-')[0]
@@ -95,7 +95,7 @@ def test_page_is_one_file_without_scripts_whose_links_lead_to_rows(bench, stored
         assert all(cell.startswith('<a href="#rows-') for cell in cells), heading
 
 
-def test_json_has_the_ids_and_the_runs_behind_each_number(bench, stored):
+def test_json_has_the_row_ids_and_runs_from_which_each_number_was_computed(bench, stored):
     ended = bench("sheet", "minilm", "--db", DB, "--json")
     found = json.loads(ended.out)
     assert not Path("sheet.html").exists()
@@ -103,7 +103,7 @@ def test_json_has_the_ids_and_the_runs_behind_each_number(bench, stored):
     examples = read(find_task("glue/rte"), "dev", parse_data("mini")).examples
     assert rows["ids"] == [example.id for example in examples]
     assert sorted(rows["runs"]) == sorted(found["runs"])
-    # Wrong rows are those that at least two of three runs answer wrongly.
+    # A row is wrong if at least two of the three runs answer it wrongly.
     wrong = []
     runs = [run(seed).evaluations[0].predictions for seed in (1, 2, 3)]
     for place, example in enumerate(examples):
@@ -115,13 +115,13 @@ def test_json_has_the_ids_and_the_runs_behind_each_number(bench, stored):
     assert score["low"] < score["median"] < score["high"]
 
 
-def test_key_of_a_run_gets_a_sheet_of_this_run_alone(bench, stored):
+def test_sheet_of_a_run_key_is_about_this_run_only(bench, stored):
     key = run(2).job.key
     found = json.loads(bench("sheet", key[:12], "--db", DB, "--json").out)
     assert found["runs"] == [key]
 
 
-def test_folder_of_a_model_gets_the_sheet_of_its_run_with_its_variants(bench, stored):
+def test_sheet_of_a_model_folder_is_about_its_run_and_variants(bench, stored):
     job = run(1).job
     folder = Path("model")
     folder.mkdir()
@@ -148,7 +148,7 @@ def test_predictions_are_written_next_to_the_sheet_and_linked(bench, stored):
     assert "every prediction" in Path(link).read_text(encoding="utf-8")
 
 
-def test_rows_that_cannot_be_read_are_named_and_the_rest_is_shown(bench, stored):
+def test_sheet_reports_unreadable_rows_and_shows_all_other_results(bench, stored):
     with open_store(DB) as store:
         store.add_result(make_result(make_job(model="gone")))
     ended = bench("sheet", "gone", "--db", DB)
@@ -169,7 +169,7 @@ def test_rows_that_cannot_be_read_are_named_and_the_rest_is_shown(bench, stored)
         (("broken",), "broken/benchharness.json cannot be read"),
     ],
 )
-def test_wrong_arguments_are_errors_of_one_sentence(bench, stored, words, said):
+def test_wrong_arguments_are_reported_in_one_sentence(bench, stored, words, said):
     Path("empty").mkdir()
     Path("broken").mkdir()
     Path("broken", "benchharness.json").write_text("{")
@@ -181,7 +181,7 @@ def test_wrong_arguments_are_errors_of_one_sentence(bench, stored, words, said):
     assert "Traceback" not in ended.err
 
 
-def test_old_archives_get_a_sheet_without_training(bench, tmp_path, monkeypatch):
+def test_sheet_can_be_written_from_an_archive_of_version_0_1_0(bench, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert bench("db", "import", str(KEPT / "0.1.0.jsonl.gz"), "--db", DB).code == 0
     with open_store(DB, create=False) as store:
@@ -191,7 +191,7 @@ def test_old_archives_get_a_sheet_without_training(bench, tmp_path, monkeypatch)
     assert "Score: " in ended.out
 
 
-def test_card_of_a_model_has_the_sections_of_the_extensions(stored):
+def test_model_card_has_the_sections_of_extensions(stored):
     with open_store(DB) as store:
         sections = card_sections(store, run(1).job.key, "glue/rte")
     names = [section.partition("\n")[0] for section in sections]
@@ -200,7 +200,7 @@ def test_card_of_a_model_has_the_sections_of_the_extensions(stored):
     assert {"Calibration", "Groups", "Variants"} <= places("sheets").keys()
 
 
-def test_numbers_are_recognised_and_words_are_not():
+def test_cells_with_numbers_are_distinguished_from_words():
     for text in ("83.1", "1,024", "-4.1*", "72.8 to 93.5", "10 %", "57%", "–", "-9.8 to 11.0"):
         assert is_number(text), text
     for text in ("none", "1: 78.1 2: 83.1", "", "more seeds", "within noise"):
@@ -208,7 +208,7 @@ def test_numbers_are_recognised_and_words_are_not():
 
 
 @pytest.mark.soak
-def test_one_changed_bit_of_a_stored_prediction_is_found_by_db_check(made, tmp_path):
+def test_db_check_finds_every_changed_bit_of_stored_predictions(made, tmp_path):
     path = tmp_path / DB
     with open_store(str(path)) as store:
         store.add_result(run(1))

@@ -165,7 +165,7 @@ def test_race_file_has_an_id_and_a_letter_per_line() -> None:
     assert lines[:3] == ["id\tanswer", "middle0/0\tA", "middle1/0\tB"]
 
 
-def test_race_prediction_that_is_no_option_gets_the_first_letter() -> None:
+def test_race_prediction_that_is_not_an_option_gets_the_first_letter() -> None:
     invalid = ChoicePrediction(id="middle0/0", option=-1, text="none of them")
     assert write_race([invalid, *RACE[1:]]).decode().splitlines()[1] == "middle0/0\tA"
 

@@ -52,7 +52,7 @@ def unfolded(paragraphs: list[dict[str, Any]]) -> list[object]:
 
 
 def restarted(paragraphs: list[dict[str, Any]]) -> list[object]:
-    """Number MultiRC's questions anew in every paragraph."""
+    """Number MultiRC's questions from 0 in every paragraph."""
     for paragraph in paragraphs:
         for number, question in enumerate(paragraph["passage"]["questions"]):
             question["idx"] = number

@@ -135,7 +135,7 @@ def _recode(draw: Random, content: bytes) -> bytes:
 
 
 def _repeat(draw: Random, content: bytes) -> bytes:
-    """Append some lines once more, or very often."""
+    """Append the last lines again, 1 or 60 times."""
     lines = content.split(b"\n")
     some = lines[draw.randrange(len(lines)) :]
     return b"\n".join(lines + some * draw.choice((1, 1, 60)))

@@ -124,7 +124,7 @@ def test_sweep_of_equally_good_settings_shows_the_expected_selection_gain() -> N
     assert f"it may score {100 * cell.gain:.1f} lower" in cell.choice
 
 
-def test_sweep_of_which_one_setting_has_finished_has_no_selection_gain() -> None:
+def test_sweep_with_one_finished_setting_has_no_selection_gain() -> None:
     (entry,) = one_board(point("2e-5", "glue/rte", 0.6, 0.7)).entries
     assert entry.cells["glue/rte"].gain is None
     assert entry.cells["glue/rte"].choice == ""

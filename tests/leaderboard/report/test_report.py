@@ -202,7 +202,7 @@ def test_report_legend_explains_the_column_score_only_if_there_is_one(
     assert "The column “score” is GLUE-9" in html
     some = [run for run in runs if run.job.task in ("glue/mrpc", "glue/rte")]
     assert "The column “score”" not in report(some), "the page hides a column without scores"
-    monkeypatch.setattr(Board, "has_score", False)  # as if the only task had data of one's own
+    monkeypatch.setattr(Board, "has_score", False)  # as if the only task were a custom task
     page = report(runs)
     assert "The column “score”" not in page
     assert "<dt>score</dt>" not in page

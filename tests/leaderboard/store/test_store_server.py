@@ -1,4 +1,4 @@
-"""Store on a PostgreSQL server: that of BENCH_TEST_POSTGRES, or one that the tests start."""
+"""Store on a PostgreSQL server, which BENCH_TEST_POSTGRES names or the tests start."""
 
 import os
 from collections.abc import Iterator

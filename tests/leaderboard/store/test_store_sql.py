@@ -1,4 +1,4 @@
-"""Tests of the SQL on docs/store.md: what it reads is what the Python functions return."""
+"""Tests that the SQL queries on docs/store.md return the same data as the Python functions."""
 
 import json
 import sqlite3

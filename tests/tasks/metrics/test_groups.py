@@ -69,7 +69,7 @@ def test_multirc_scores_of_a_worked_example_are_correct():
     rows = [(1, True, True), (1, True, False), (1, False, True), (2, False, False), (2, True, True)]
     assert answer_option_f1("True").compute(*build(rows)) == pytest.approx(4 / 6)
     assert question_exact_match.compute(*build(rows)) == 0.5
-    # For both questions, mean precision is that of 1/2 and 1, and so is mean recall.
+    # The precision is 1/2 for one question and 1 for the other. So is the recall.
     assert question_f1("True").compute(*build(rows)) == 0.75
 
 

@@ -60,7 +60,10 @@ OFFICIAL = {
 
 
 def said(task: PairTask, drawn: random.Random) -> tuple[list[PairExample], list[str], list[int]]:
-    """Draw rows, answers of which some are no label, and the answers' class numbers."""
+    """Draw rows and answers, which include texts that are not labels.
+
+    The last part of the result has the index of each answer among the labels, or -1.
+    """
     labels = task.labels
     rows = [
         PairExample(id=str(n), text_a="a", label=drawn.choice(labels), group=str(n // 3))

@@ -119,7 +119,7 @@ def test_published_rows_of_a_model_include_its_aliases() -> None:
 def test_system_lookup_does_not_match_similar_model_names() -> None:
     """Look up the ELECTRA-Base of DeBERTa's table.
 
-    It is that of the paper (83.3 F1), not the released one.
+    This is the model of the paper (83.3 F1), not the released one.
     """
     printed = find_system("ELECTRA-base", "deberta_paper_squad")
     assert printed is not None
@@ -133,7 +133,7 @@ def test_each_model_has_at_most_one_published_reference_per_task() -> None:
         assert len(tasks) == len(set(tasks)), references
 
 
-def test_published_reference_scores_of_a_model_are_those_of_its_checkpoint() -> None:
+def test_published_reference_scores_of_a_model_belong_to_its_checkpoint() -> None:
     for known, references in REFERENCES.items():
         name, _, features = known.partition(", features=")
         if features:

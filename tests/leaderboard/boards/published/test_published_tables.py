@@ -194,7 +194,7 @@ PLAIN_MEANS = {
     "GLUE-test-8-without-QNLI": WITHOUT_QNLI,
     "GLUE-dev-8-f1": F1_DEV,
 }
-"""Averages of papers that are no ScoreRule: the mean of single cells, by name.
+"""Cells whose mean a paper prints, keyed by the name of the mean, which no ScoreRule computes.
 
 The first is the "Average" of Devlin et al. 2019, table 1, and of TinyBERT: without WNLI, and with
 MNLI counted twice. The second is the "Avg.*" of Clark et al. 2020, which leaves out QNLI because
