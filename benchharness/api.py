@@ -290,8 +290,8 @@ def _model_words(model: Any, tokenizer: Any, name: str, folder: Path, trust: Tru
     if is_one or isinstance(model, Sequence):
         if tokenizer is not None or (name and not is_one):
             raise BenchError(
-                "name can be used only with a single model, and tokenizer only with a model in "
-                "memory. Leave them out."
+                "name= can be used only with a single model, and tokenizer= only with a model in "
+                "memory: omit the argument that does not apply."
             )
         return [f"{name}={model}" if name else str(model)] if is_one else list(map(str, model))
     if not hasattr(model, "save_pretrained"):

@@ -67,7 +67,7 @@ def check_documents(job: Job, splits: Mapping[str, SplitRows]) -> None:
             task, split = name.rsplit(":", 1)
             raise ChangedRowsError(
                 f"{task} {split} ({job.data}) has changed since this run was planned: its "
-                "sentences are grouped into other documents. Start the run again."
+                "sentences are now grouped into documents differently. Start the run again."
             )
 
 

@@ -315,7 +315,7 @@ def title_of(task: str) -> str:
 
 
 def full_title(task: str) -> str:
-    """Return the title of a task after the title of its suite, e.g. "GLUE CoLA".
+    """Return the title of a task, preceded by the title of its suite, e.g. "GLUE CoLA".
 
     If the title of the task already begins with the title of the suite, e.g. "SNLI", or if the
     suite is unknown, the title of the task is returned alone.

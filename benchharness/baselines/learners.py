@@ -74,9 +74,9 @@ def learn_sentences(
     """Return a predictor that answers with the sentence that is most similar to the question.
 
     The similarity is the cosine of TF-IDF vectors; if several sentences are equally similar, the
-    first is chosen. Only the vocabulary and the inverse frequencies of words are learned from the
-    training examples. The no-answer score is the negative cosine. It never exceeds the threshold 0,
-    so every question gets an answer.
+    first is chosen. Only the vocabulary and the inverse document frequencies (IDF) are learned from
+    the training examples. The no-answer score is the negative cosine. It never exceeds the
+    threshold 0, so every question gets an answer.
 
     Args:
         _task: Not used.

@@ -185,15 +185,15 @@ def check_loadable(folder: Path, trust: Trust = NOTHING, *, whole: bool = False)
     """Raise ModelError if quick checks show that a checkpoint cannot be loaded as an encoder.
 
     The checks detect an unknown model family; code that is missing, not trusted or without an
-    encoder class; an encoder-decoder model whose encoder transformers cannot load alone; and a
-    tokenizer with more tokens than there are embeddings. The weights are checked later, in the
-    worker process.
+    encoder class; an encoder-decoder model from which transformers cannot load only the encoder;
+    and a tokenizer with more tokens than there are embeddings. The weights are checked later, in
+    the worker process.
 
     Args:
         folder: The folder of the checkpoint.
         trust: Permissions that the user gives the checkpoint.
-        whole: Whether the checkpoint is loaded with its decoder. If it has none, ModelError is
-            raised.
+        whole: Whether the checkpoint is loaded with its decoder. If so, a checkpoint without a
+            decoder raises ModelError.
     """
     config = read_config(folder / "config.json")
     family, code = str(config["model_type"]), config.get("auto_map") or {}

@@ -730,7 +730,8 @@ def unused_settings(
     """
     for name, text in overrides.items():
         words = choices_of(_typed(text))
-        # A value that switches a setting off (lora_rank=0) is not reported, because no job uses it.
+        # A value that switches a setting off (lora_rank=0) is not reported: the user expects that no
+        # job uses the setting.
         is_on = any(
             _is_of_the_model(word) or not is_default(name, check_setting(name, word))
             for word in words

@@ -134,7 +134,8 @@ class Snapshots:
         if differs := what_differs(manifest["conditions"], self.conditions):
             self._note(f"starts over, because these conditions of its snapshot changed: {differs}")
             return None
-        # Memory ran out with the micro-batches of this snapshot, so the job now uses more of them.
+        # The micro-batches of this snapshot did not fit into memory; the job now has more, smaller
+        # ones, so it cannot resume from here.
         if manifest["accumulation"] < self.accumulation:
             return None
         state = read_state(path)

@@ -146,7 +146,7 @@ class Technique:
         return None
 
     def on_setups(self, setups: Sequence["TaskSetup"]) -> None:
-        """Change the setups, such as their heads, before the network is created."""
+        """Change the setups of the tasks, such as their heads, before the network is created."""
 
     def on_network(self, prepared: Prepared) -> None:
         """Change the network or the features, after both were created and before the training."""

@@ -242,7 +242,11 @@ class System:
 
 @cache
 def systems() -> tuple[System, ...]:
-    """Return all systems in the published tables and the lectures, sorted by name."""
+    """Return all known systems, sorted by name.
+
+    They are those in the published tables, and those that are mentioned in the lectures from which
+    the tables were collected.
+    """
     file = files("benchharness.leaderboard") / "published" / "systems.toml"
     document = tomllib.loads(file.read_text(encoding="utf-8"))
     # The keys are as in the file. A value is (model, reason or instructions, whether the system

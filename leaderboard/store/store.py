@@ -637,7 +637,7 @@ class Store:
                 for key in some:
                     if key not in found:
                         _find_key(db, key)  # raises an error if the job is not stored
-                        raise DamagedError(f"run {key[:12]} is missing in the table `headlines`")
+                        raise DamagedError(f"run {key[:12]} is missing from the table `headlines`")
             yield from (found[key] for key in some)
 
     def origins(self, keys: Iterable[str]) -> Iterator[Result]:

@@ -336,7 +336,7 @@ def test_a_recipe_file_overrides_the_recipe_of_the_family(tmp_path: Path) -> Non
     assert value(BERT, "glue/cola", "batch_size", str(path)) == 32
 
 
-def test_option_set_has_precedence_over_every_recipe() -> None:
+def test_values_given_with_the_set_option_override_every_recipe() -> None:
     resolved = resolve_recipe(ROBERTA, "glue/rte", "fast", {"epochs": "2", "batch_size": "4"})
     assert resolved.label == "fast+set"
     assert (resolved.settings["epochs"].value, resolved.settings["epochs"].source) == (2.0, "--set")

@@ -70,15 +70,15 @@ class Judged:
 
 
 def judge(predicted: PredictedSplit, jobs: Sequence[Job]) -> Judged:
-    """Convert the predictions of a system for a split to numbers.
+    """Compute the probabilities, confidences and Brier scores of predictions for a split.
 
     Args:
         predicted: Examples of the split, and the predictions of each run.
         jobs: Jobs of the runs, in the same order.
 
     Raises:
-        BenchError: The predictions have no probabilities, there are fewer than two units, or all
-            rows have the same gold answer.
+        BenchError: The predictions have no probabilities, there are fewer than two units (rows, or
+            groups of rows that are scored together), or all rows have the same gold answer.
         DataError: The probabilities of a row are not from 0 to 1, or do not sum to 1.
     """
     task, examples = predicted.task, predicted.examples
@@ -91,7 +91,10 @@ def judge(predicted: PredictedSplit, jobs: Sequence[Job]) -> Judged:
         )
     units = units_of(examples)
     if len(units) < 2:
-        raise BenchError(f"{where} has only one row to score: calibration needs at least two.")
+        raise BenchError(
+            f"{where} has only one row, or one group of rows that are scored together: calibration "
+            "needs at least two."
+        )
     runs = []
     for predictions, job in zip(predicted.one, jobs, strict=True):
         if any(kind.confidence(prediction) is None for prediction in predictions):

@@ -564,7 +564,7 @@ def _choice(
             yield _mapping("choice", question=text, options=options, keys=keys, answer=answer)
         return
     asked = [str(value) for value in question.values]
-    others = [  # HellaSwag's ctx_a is the beginning of its ctx
+    others = [  # not a text that the question contains, as HellaSwag's ctx contains its ctx_a
         c for c in texts if c is not question and not all(map(contains, asked, map(str, c.values)))
     ]
     context = _called(others, "context") or (others[0] if len(others) == 1 else None)

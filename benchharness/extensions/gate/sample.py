@@ -198,9 +198,9 @@ def beginning_of(result: Result) -> Beginning:
 
 
 def maker_of(result: Result) -> str:
-    """Return the device and the libraries with which a run was computed; "" if unknown.
+    """Return the device and the library versions that a run used; "" if unknown.
 
-    An example is "cpu, torch 2.13.0, ...". Other libraries than DECIDING are left out.
+    An example is "cpu, torch 2.13.0, ...". Only the libraries in DECIDING are included.
     """
     try:
         versions = result.provenance["versions"]

@@ -74,7 +74,7 @@ def explanations(verdict: Verdict) -> Iterator[str]:
 
 
 def flip_lines(task: TaskVerdict) -> list[str]:
-    """Return lines about the examples that most runs predict differently now.
+    """Return lines about the examples that most runs newly get wrong or newly get right.
 
     The first line has the numbers of examples that became wrong and that became correct. The other
     lines list examples that became wrong, the largest changes first.

@@ -306,7 +306,7 @@ def _answer_part(prediction: SpanPrediction, example: SpanExample) -> Part:
 
 
 def _facts_part(prediction: SpanPrediction, example: SpanExample) -> Part:
-    names = fact_names(example)  # two sentences may have the same name, as in the script
+    names = fact_names(example)  # as in HotpotQA's script, equal names are one fact
     # Compare facts by (title, number) as in the files, or by index if they have no such name.
     guess, gold = ({names.get(n, n) for n in each.facts} for each in (prediction, example))
     shared = len(guess & gold)

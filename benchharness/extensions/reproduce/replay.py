@@ -100,7 +100,7 @@ class Sources:
         except BenchError as error:
             names = ", ".join(job.plugins)
             raise CannotRunError(
-                "plugin", f"it needs the plugin {names}, unchanged ({error}): pass --plugin FILE."
+                "plugin", f"it needs the unchanged plugin {names} ({error}): pass --plugin FILE."
             ) from error
 
     def _with_data(self, job: Job) -> Job:

@@ -174,7 +174,7 @@ class _Measuring:
         reasons = {name: refusal(task, name) for name in named_perturbations(self.asked.perturb)}
         refused = [reason for reason in reasons.values() if reason]
         if refused and "all" not in self.asked.perturb:
-            raise BenchError(f"{refused[0]}. Choose others with --perturb.")
+            raise BenchError(f"{refused[0]}. Choose other perturbations with --perturb.")
         tell_notes(f"{reason}, so it is left out." for reason in refused)
         names = tuple(name for name, reason in reasons.items() if not reason)
         if not names:

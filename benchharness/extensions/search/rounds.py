@@ -283,7 +283,7 @@ class Search:
         self._ended: dict[Trial, float | None] = {}
 
     def sentence(self) -> str:
-        """Describe the rounds of the largest sweep, and how many runs of the grid are made.
+        """Describe the rounds of the largest sweep, and the number of runs of the grid to execute.
 
         An example is "halving (settings x seeds per round): 8 x 1, 4 x 2; 12 of 16 runs".
         """

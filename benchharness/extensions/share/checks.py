@@ -34,7 +34,8 @@ class Checked:
         files: Files that were checked.
         runs: Runs in the files that were checked.
         others: Runs in all other files of the repository.
-        verdicts: Pairs (contributor, one of their verdicts), from all files of the repository.
+        verdicts: Pairs (contributor, verdict of `bench reproduce` on a run), from all files of the
+            repository.
         findings: Faults of the checked files, and facts about them that readers should know.
         notes: Sentences that state how much was checked, and how.
     """

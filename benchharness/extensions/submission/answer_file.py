@@ -56,7 +56,7 @@ class Labels:
     def understand(self, found: Scalar) -> Understood:
         """Interpret a value in a file as a label.
 
-        Other spellings of a label are understood, and described as a problem.
+        Other spellings of a label are accepted, but reported as a problem.
         """
         # The types must be equal too: in JSON, true is not 1, and 1 is not "1".
         if any(type(found) is type(value) and found == value for value in self.written.values()):

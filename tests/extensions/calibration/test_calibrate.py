@@ -216,7 +216,7 @@ def test_rows_of_one_class_or_a_single_row_raise_an_error():
     with pytest.raises(BenchError, match="all rows of RTE dev have the same gold answer"):
         judge(predicted("glue/rte", [labelled(task, e, 0.7) for e in same], same), [job_of()])
     one = same[:1]
-    with pytest.raises(BenchError, match="RTE dev has only one row to score"):
+    with pytest.raises(BenchError, match="RTE dev has only one row, or one group"):
         judge(predicted("glue/rte", [labelled(task, e, 0.7) for e in one], one), [job_of()])
 
 

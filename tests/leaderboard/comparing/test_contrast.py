@@ -60,7 +60,7 @@ def test_score_without_per_example_parts_is_not_tested_and_has_a_reason() -> Non
     assert found.flipped == rte().flipped
 
 
-def test_flips_are_examples_that_one_system_gets_right_with_more_seeds() -> None:
+def test_flips_are_examples_that_one_system_gets_right_with_more_seeds_than_the_other() -> None:
     split = drawn("glue/rte", one=(1.0, 1.0), other=(1.0, 1.0))
     wrong = [replace(p, label="not_entailment") for p in split.other[0][:8]]
     changed = replace(split, other=((*wrong, *split.other[0][8:]), split.other[1]))

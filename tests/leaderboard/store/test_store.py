@@ -107,7 +107,7 @@ def test_split_with_hidden_labels_is_stored_without_scores(store: Store) -> None
     assert store.result(job.key) == result
 
 
-def test_run_list_has_the_reason_of_a_failure(store: Store) -> None:
+def test_run_list_shows_the_reason_for_a_failure(store: Store) -> None:
     store.add_failure(make_failure(kind="timeout", error="too slow."))
     (row,) = store.runs()
     assert (row.status, row.error, row.scores) == ("timeout", "too slow.", {})
