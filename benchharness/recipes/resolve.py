@@ -730,7 +730,7 @@ def unused_settings(
     """
     for name, text in overrides.items():
         words = choices_of(_typed(text))
-        # A value that switches a setting off (lora_rank=0) is not reported: the user expects that no
+        # A value that switches a setting off (lora_rank=0) is not reported: users expect that no
         # job uses the setting.
         is_on = any(
             _is_of_the_model(word) or not is_default(name, check_setting(name, word))
