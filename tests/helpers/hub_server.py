@@ -18,6 +18,7 @@ from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -266,7 +267,10 @@ def _refs(refs: Mapping[str, str]) -> dict[str, object]:
 
 def _info(repo: str, folder: Path, entries: list[dict[str, object]]) -> dict[str, object]:
     files = [{"rfilename": e["path"], "size": e["size"]} for e in entries if e["type"] == "file"]
-    return {"id": repo, "modelId": repo, "sha": folder.name, "private": False, "siblings": files}
+    moment = datetime.fromtimestamp(folder.stat().st_mtime, UTC).isoformat(timespec="milliseconds")
+    times = {"lastModified": moment.replace("+00:00", "Z")}
+    names = {"id": repo, "modelId": repo, "sha": folder.name}
+    return {**names, **times, "private": False, "siblings": files}
 
 
 PROGRAM = """

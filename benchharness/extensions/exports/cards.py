@@ -267,7 +267,7 @@ def eval_result(  # noqa: PLR0913  (fields of the hub)
         task_type=task.hub_type,
         dataset_type=task.source.hub if is_official else "other",
         dataset_name=full_title(task.name) + ("" if is_official else " (not the official data)"),
-        dataset_config=task.source.config if is_official else None,
+        dataset_config=((known and known.config) or task.source.config) if is_official else None,
         dataset_split=(known and known.hub) or split,
         dataset_revision=revision,
         metric_type=METRICS.get(metric, metric),

@@ -7,6 +7,7 @@ from benchharness.errors import BenchError, unknown_name
 from benchharness.extensions.exports.cards import HubTask, hub_tasks, import_hub
 from benchharness.leaderboard.text import grouped
 from benchharness.tasks.suites import SUITES, TASKS, find_suites, full_title, tasks_called, title_of
+from benchharness.tasks.task import Task
 
 FRAMEWORK = "benchharness"
 """Value of `evaluation_framework` in eval.yaml. The Hub accepts only names that are listed in
@@ -19,7 +20,8 @@ class KnownTasks(NamedTuple):
     Attributes:
         of_id: Tasks of benchmarks, keyed by data set and id.
         splits: Pairs of a task and a split, keyed by data set and config and then by the Hub's name
-            of the split. The first split of each config is a dev split if there is one.
+            of the split. The first split of each config is a dev split if there is one. A split of
+            the Hub is left out if a task has several splits in it, e.g. one per language.
         old_names: Data sets, keyed by the names that they had on the Hub before 2024, e.g. "glue".
     """
 
@@ -42,13 +44,22 @@ def known_tasks() -> KnownTasks:
         of_id.setdefault((each.dataset, each.id), each)
     splits: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}
     for task in TASKS.values():
-        for split in (*task.dev_splits, *task.test_splits) if task.source.hub else ():
-            place = task.source.split(split)
-            names = splits.setdefault((task.source.hub, place.config or task.source.config), {})
-            names.setdefault(place.hub, (task.name, split))
+        for (config, name), found in _places(task).items():
+            if len(found) == 1:
+                names = splits.setdefault((task.source.hub, config), {})
+                names.setdefault(name, (task.name, found[0]))
     short = grouped((name.partition("/")[2], name) for name in datasets_of([*TASKS]))
     old_names = {old: names[0] for old, names in short.items() if old and len(names) == 1}
     return KnownTasks(of_id, splits, old_names)
+
+
+def _places(task: Task) -> Mapping[tuple[str, str], Sequence[str]]:
+    """Return the scored splits of a task, keyed by their config and their name on the Hub."""
+    found = (*task.dev_splits, *task.test_splits) if task.source.hub else ()
+    places = ((task.source.split(split), split) for split in found)
+    return grouped(
+        ((place.config or task.source.config, place.hub), split) for place, split in places
+    )
 
 
 def every_hub_task() -> Iterator[HubTask]:

@@ -50,8 +50,9 @@ class Origin:
 def to_results(repository: Repository, found: Found) -> list[Result]:
     """Convert the scores in a repository to results that can be stored as imported rows.
 
-    The row of an entry is replaced if the repository is imported again at another commit. Therefore
-    the job's key covers the repository and the file, but not the commit.
+    The row of an entry is replaced if the repository is imported again at a later commit. Therefore
+    the job's key covers the repository and the file, but not the commit, and the time of the commit
+    is the time by which the store orders attempts.
     """
     counts, places = Counter(score.form for score in found.scores), Counter[Form]()
     several, results = Counter[tuple[str, ...]](), list[Result]()
@@ -85,7 +86,7 @@ def _to_result(repository: Repository, score: HubScore, origin: Origin, number: 
             split=score.split,
             score=score.value,
             source=identity,
-            date=score.date,
+            date=repository.date,
             flags=score.flag,
         )
     )

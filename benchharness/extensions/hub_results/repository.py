@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC
 from typing import Any, TypeVar
 
 from benchharness.errors import BenchError, DataError, first_line
@@ -37,12 +38,14 @@ class Repository:
     Attributes:
         name: Name of the repository, "owner/name".
         commit: The commit, 40 hex digits.
+        date: Time of the commit, in UTC as ISO 8601; empty if the Hub does not give it.
         url: Web address of the files at this commit; the path of a file is appended to it.
         files: Texts of the files that may have results, keyed by path.
     """
 
     name: str
     commit: str
+    date: str
     url: str
     files: Mapping[str, str]
 
@@ -78,7 +81,9 @@ def read_repository(name: str, revision: str | None = None) -> Repository:
     paths = list(_paths(name, [str(each.rfilename) for each in info.siblings or ()]))
     files = {path: _text(hub, name, commit, path) for path in paths}
     url = f"{hub.constants.ENDPOINT}/{name}/blob/{commit}"
-    return Repository(name=name, commit=commit, url=url, files=files)
+    moment = info.last_modified
+    date = moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if moment else ""
+    return Repository(name=name, commit=commit, date=date, url=url, files=files)
 
 
 def connected(purpose: str) -> Any:
