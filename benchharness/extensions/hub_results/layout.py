@@ -100,31 +100,50 @@ def _card_entries(text: str) -> tuple[str, list[Any]]:
     return str(title), list(found)
 
 
+_LIST, _MAPPING = "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map"
+
+
 def _plain(text: str) -> Any:
     """Return YAML as lists, mappings, texts, numbers, booleans and None, with aliases replaced.
 
-    Infinite numbers and dates without quotes become texts. `yaml.safe_load` creates no objects of
-    other types.
+    Infinite numbers and dates without quotes become texts.
 
     Raises:
         TypeError: There is a value of another type, such as a set.
-        ValueError: There are too many values, or they are nested too deeply.
-        yaml.YAMLError: The text is not YAML.
+        ValueError: There are too many values, they are nested too deeply, or a key occurs twice.
+        yaml.YAMLError: The text is not YAML, or has a value of an unknown type.
     """
-    count = 0
+    count, scalars = 0, yaml.constructor.SafeConstructor()
 
-    def copied(value: Any, depth: int) -> Any:
+    def copied(node: Any, depth: int) -> Any:
         nonlocal count
         count += 1
         if count > MOST_VALUES or depth > DEEPEST:
             raise ValueError("it has too many values, or is nested too deeply")
-        if isinstance(value, dict):
-            return {str(name): copied(each, depth + 1) for name, each in value.items()}
-        if isinstance(value, list):
-            return [copied(each, depth + 1) for each in value]
-        return _plain_value(value)
+        if node.tag == _LIST and isinstance(node, yaml.SequenceNode):
+            return [copied(each, depth + 1) for each in node.value]
+        if node.tag == _MAPPING and isinstance(node, yaml.MappingNode):
+            return {key: copied(each, depth + 1) for key, each in _pairs(node)}
+        if isinstance(node, yaml.ScalarNode):
+            return _plain_value(scalars.construct_object(node))
+        raise TypeError(f"it has a value of the type {node.tag}")
 
-    return copied(yaml.safe_load(text), 0)
+    # The nodes of a text take as much memory as the text. An alias is a second reference to a node,
+    # and is not replaced before the values are counted.
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    return None if root is None else copied(root, 0)
+
+
+def _pairs(node: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the keys and the nodes of a mapping; raise an error if a key occurs twice."""
+    met = set[str]()
+    for key, each in node.value:
+        if not isinstance(key, yaml.ScalarNode) or key.tag == "tag:yaml.org,2002:merge":
+            raise TypeError("it has a key that is no text")
+        if key.value in met:
+            raise ValueError(f"the key {key.value!r} occurs twice")
+        met.add(key.value)
+        yield storable(key.value), each
 
 
 def _plain_value(value: Any) -> Any:

@@ -2,13 +2,14 @@
 
 import fnmatch
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from benchharness.cli.output import tell_notes
 from benchharness.cli.tables import counting
 from benchharness.errors import BenchError, DataError
 from benchharness.extensions.hub_results.benchmarks import datasets_of
 from benchharness.extensions.hub_results.repository import (
+    HubError,
     Repository,
     asked,
     connected,
@@ -60,6 +61,8 @@ def hub_rows(
             try:
                 repository = read_repository(name)
                 scores = read_scores(repository).scores
+            except HubError:
+                raise
             except BenchError as error:
                 faults.append(error)
                 continue
@@ -80,24 +83,28 @@ def _listed(datasets: Sequence[str]) -> list[str]:
         DataError: The Hub does not answer, or none of the data sets has a leaderboard.
     """
     hub = connected("read from its leaderboards")
-    found, faults = dict[str, None](), list[DataError]()
-    for name in datasets:
-        try:
-            entries = asked(
-                hub,
-                name,
-                lambda name=name: hub.HfApi().get_dataset_leaderboard(name, base_model_only=False),
-            )
-        except DataError as error:
-            faults.append(error)
-            continue
-        found |= dict.fromkeys(str(each.model_id) for each in entries)
-    if len(faults) == len(datasets):
+    boards = [found for name in datasets if (found := _leaderboard(hub, name)) is not None]
+    if not boards:
         raise DataError(
             f"none of these data sets has a leaderboard on the hub: {', '.join(datasets[:10])}. "
             "`--model ORG/MODEL` shows the results of a model without one."
         )
-    return list(found)
+    return list(dict.fromkeys(name for board in boards for name in board))
+
+
+def _leaderboard(hub: Any, dataset: str) -> list[str] | None:
+    """Return the models on the leaderboard of a data set; None if it has no leaderboard."""
+    try:
+        entries = asked(
+            hub,
+            dataset,
+            lambda: hub.HfApi().get_dataset_leaderboard(dataset, base_model_only=False),
+        )
+    except HubError:
+        raise
+    except DataError:
+        return None
+    return [str(each.model_id) for each in entries]
 
 
 def _rows(repository: Repository, scores: Sequence[HubScore]) -> Iterator[PublishedRow]:

@@ -31,6 +31,10 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 _RESULTS = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\.ya?ml")
 
 
+class HubError(DataError):
+    """Raised if the Hub does not answer or fails, so that further requests would fail too."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Repository:
     """Repository of a model on the Hub at one commit.
@@ -93,10 +97,10 @@ def connected(purpose: str) -> Any:
         purpose: End of the message "the hub does not answer, so nothing was ...".
 
     Raises:
-        DataError: The Hub does not answer, or the libraries are in offline mode.
+        HubError: The Hub does not answer, or the libraries are in offline mode.
     """
     if go_offline_if_unreachable():
-        raise DataError(
+        raise HubError(
             f"the hub does not answer, so nothing was {purpose}: check the network, HF_ENDPOINT "
             "and HF_HUB_OFFLINE."
         )
@@ -113,13 +117,16 @@ def asked(hub: Any, name: str, request: Callable[[], T]) -> T:
             its errors is taken for an error of the Hub.
 
     Raises:
-        DataError: The Hub refuses the request, fails, or has not answered for a minute.
+        HubError: The Hub fails, or has not answered for a minute.
+        DataError: The Hub refuses the request, for example because there is no such repository.
     """
     try:
         with cards.watched(hub.utils.get_session(), []):
             return request()
     except Exception as error:  # any error of the Hub's client and its HTTP library
-        raise DataError(f"{name} could not be read from the hub: {_reason(hub, error)}.") from error
+        status = getattr(getattr(error, "response", None), "status_code", 0)
+        kind = DataError if status in cards.REFUSED else HubError
+        raise kind(f"{name} could not be read from the hub: {_reason(hub, error)}.") from error
 
 
 def _reason(hub: Any, error: Exception) -> str:

@@ -135,7 +135,8 @@ def _of_card(known: KnownTasks, each: FileEntry) -> _Subject | None:
     splits = known.splits.get((dataset, config or ""), {})
     task, split = splits.get(entry.dataset_split or next(iter(splits), ""), ("", ""))
     metrics = _metrics(TASKS[task]) if task else {}
-    name = entry.metric_type if entry.metric_type in metrics else _OURS.get(entry.metric_type)
+    name = str(entry.metric_type)
+    name = name if name in metrics else _OURS.get(name, "")
     if name not in metrics:
         return None
     flag = "" if entry.dataset_split else f"the card names no split; assumed: {split}"

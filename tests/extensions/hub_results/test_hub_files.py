@@ -189,6 +189,11 @@ OTHER_LAYOUTS = {
     "nesting": {THEIRS: "[" * 20_000},
     "some nesting": {THEIRS: "[" * 40 + "]" * 40},
     "alias bomb": {THEIRS: BOMB},
+    "merge bomb": {
+        THEIRS: "- &a {x: 1}\n" + "- &b {<<: [*a, *a, *a]}\n- &c {<<: [*b, *b, *b]}\n" * 3
+    },
+    "key twice": {THEIRS: "- dataset: {id: a, task_id: b}\n  value: 1\n  value: 2\n"},
+    "key that is a list": {THEIRS: "- {[a]: 1}\n"},
     "alias of itself": {THEIRS: "&a [*a]"},
     "metrics bomb": {CARD: METRICS_BOMB},
     "index that is a text": {CARD: "---\nmodel-index: best\n---\n"},
@@ -198,7 +203,7 @@ OTHER_LAYOUTS = {
 
 
 @pytest.mark.parametrize("name", OTHER_LAYOUTS)
-def test_file_with_another_layout_is_one_sentence(name, tmp_path, monkeypatch):
+def test_40_file_with_another_layout_or_code_or_a_bomb_is_one_sentence(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     started = time.monotonic()
     with pytest.raises(DataError, match="does not have the layout of") as caught:
