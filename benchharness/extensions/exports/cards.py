@@ -214,7 +214,7 @@ def _advice(hub: Any, error: Exception, status: int) -> str:
 
 
 def import_hub() -> Any:
-    """Import and return huggingface_hub; `go_offline_if_unreachable` must be called before."""
+    """Import and return huggingface_hub; call `go_offline_if_unreachable` before any request."""
     import huggingface_hub.utils  # noqa: PLC0415  (a third of a second)
 
     return huggingface_hub

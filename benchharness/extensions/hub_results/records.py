@@ -18,6 +18,7 @@ from benchharness.leaderboard.boards.imported import ImportedScore, to_result
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import grouped
+from benchharness.stored import stored_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +101,7 @@ def exported(store: Store, model: str, form: Form) -> tuple[str | dict[str, Any]
 
     Args:
         store: Store with the imported rows.
-        model: Name of the repository.
+        model: Name of the repository, or the name that the user has given to it.
         form: Format.
 
     Returns:
@@ -112,7 +113,7 @@ def exported(store: Store, model: str, form: Form) -> tuple[str | dict[str, Any]
         DataError: Some rows of the last import were deleted, or a row was changed.
     """
     origins = [each for each in _origins(store, model) if each.form == form]
-    of_commits = grouped((each.commit, each) for each in origins)
+    of_commits = grouped(((each.repository, each.commit), each) for each in origins)
     if not of_commits:
         raise BenchError(
             f"no {form} of {model} was imported: use `bench db import hub:{model}` first, and "
@@ -135,11 +136,11 @@ def exported(store: Store, model: str, form: Form) -> tuple[str | dict[str, Any]
 
 
 def _origins(store: Store, model: str) -> Iterator[Origin]:
-    rows = [row.key for row in store.runs(model=model) if row.kind == "imported"]
-    for result in store.results(rows):
+    rows = store.runs(model=stored_name(store, model))
+    for result in store.results(row.key for row in rows if row.kind == "imported"):
         said = {} if isinstance(result, Failure) else result.provenance
         found = said.get("hub") if isinstance(said, dict) else None
-        if isinstance(found, dict) and found.get("repository") == model:
+        if isinstance(found, dict):
             try:
                 yield Origin(**found)
             except TypeError as error:

@@ -71,13 +71,13 @@ def read_repository(name: str, revision: str | None = None) -> Repository:
             with results, or a file is too large, was damaged during the download, is not UTF-8 text
             or has an unusual name.
     """
-    hub = connected(f"read from {name}")
     try:
-        hub.utils.validate_repo_id(name)
+        cards.import_hub().utils.validate_repo_id(name)
     except ValueError as error:
         raise BenchError(
             f"{name!r} is not the name of a repository on the hub: expected ORG/MODEL."
         ) from error
+    hub = connected(f"read from {name}")
     info = asked(hub, name, lambda: hub.HfApi().model_info(name, revision=revision))
     commit = str(info.sha)
     if not _COMMIT.fullmatch(commit):
@@ -113,8 +113,8 @@ def asked(hub: Any, name: str, request: Callable[[], T]) -> T:
     Args:
         hub: The module huggingface_hub.
         name: Name of the repository.
-        request: Function that sends the request. It may call only the Hub's client, because each of
-            its errors is taken for an error of the Hub.
+        request: Function that sends the request. Each of its errors is taken for an error of the
+            Hub, so it does nothing else.
 
     Raises:
         HubError: The Hub fails, or has not answered for a minute.

@@ -152,6 +152,15 @@ def test_rows_from_an_archive_of_the_database_are_exported_with_the_same_bytes(b
     assert (ended.code, ended.out, ended.err) == (0, text, "")
 
 
+def test_renamed_repository_is_exported_by_its_new_name(bench, tmp_path):
+    text, db = to_eval_results([drawn_board("race", random.Random(6))]), tmp_path / "a.sqlite"
+    with open_store(db) as store:
+        add(store, pushed(text))
+    assert bench("db", "rename", "me/mine", "theirs", "--db", db).code == 0
+    words = ("export", "--imported", "--model", "theirs", "--format", "eval-results")
+    assert bench(*words, "--db", db).out == text
+
+
 def test_incomplete_or_changed_rows_are_not_exported(tmp_path):
     text = to_eval_results([drawn_board("glue", random.Random(4))])
     with open_store(tmp_path / "new.sqlite") as store:
