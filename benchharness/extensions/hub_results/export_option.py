@@ -12,8 +12,8 @@ from benchharness.driver.options import OUTPUT
 from benchharness.errors import BenchError
 from benchharness.extensions.exports.cards import model_card_data, upload
 from benchharness.extensions.hub_results.layout import Form
-from benchharness.extensions.hub_results.records import exported
-from benchharness.extensions.hub_results.wrapped import Function, declared
+from benchharness.extensions.hub_results.parameters import Function, set_parameters
+from benchharness.extensions.hub_results.records import imported_content
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible, whole_file
 from benchharness.plugins import load_plugins
@@ -59,7 +59,7 @@ def with_imported(command: Function) -> Function:
         export_imported((model or [""])[0], chosen, out=out, push=push, db=db)
 
     option = Parameter("imported", Parameter.KEYWORD_ONLY, default=False, annotation=Imported)
-    return declared(called, command, option)
+    return set_parameters(called, command, option)
 
 
 def export_imported(model: str, form: Form, *, out: Path | None, push: str | None, db: str) -> None:
@@ -73,7 +73,7 @@ def export_imported(model: str, form: Form, *, out: Path | None, push: str | Non
         db: The database: a path or a SQLAlchemy URL.
     """
     with open_store(db, create=False) as store:
-        content, others = exported(store, model, form)
+        content, others = imported_content(store, model, form)
     if others:
         tell_notes([f"{others} entries of {model} were not imported, so they are left out."])
     if push:

@@ -10,10 +10,10 @@ import typer
 from benchharness.cli.options import argument
 from benchharness.cli.output import print_json, tell_notes
 from benchharness.errors import BenchError
+from benchharness.extensions.hub_results.parameters import Function, set_parameters
 from benchharness.extensions.hub_results.records import to_results
 from benchharness.extensions.hub_results.repository import read_repository
 from benchharness.extensions.hub_results.scores import read_scores
-from benchharness.extensions.hub_results.wrapped import Function, declared
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import counted, visible
 from benchharness.plugins import load_plugins
@@ -44,7 +44,7 @@ def with_repositories(command: Function) -> Function:
         else:
             command(file=file, db=db, as_json=as_json, plugin=plugin, **others)
 
-    return declared(
+    return set_parameters(
         called, command, Parameter("file", Parameter.POSITIONAL_OR_KEYWORD, annotation=File)
     )
 

@@ -115,15 +115,15 @@ def _plain(text: str) -> Any:
     """
     count, scalars = 0, yaml.constructor.SafeConstructor()
 
-    def copied(node: Any, depth: int) -> Any:
+    def copy(node: Any, depth: int) -> Any:
         nonlocal count
         count += 1
         if count > MOST_VALUES or depth > DEEPEST:
             raise ValueError("it has too many values, or is nested too deeply")
         if node.tag == _LIST and isinstance(node, yaml.SequenceNode):
-            return [copied(each, depth + 1) for each in node.value]
+            return [copy(each, depth + 1) for each in node.value]
         if node.tag == _MAPPING and isinstance(node, yaml.MappingNode):
-            return {key: copied(each, depth + 1) for key, each in _pairs(node)}
+            return {key: copy(each, depth + 1) for key, each in _pairs(node)}
         if isinstance(node, yaml.ScalarNode):
             return _plain_value(scalars.construct_object(node))
         raise TypeError(f"it has a value of the type {node.tag}")
@@ -131,7 +131,7 @@ def _plain(text: str) -> Any:
     # The nodes of a text take as much memory as the text. An alias is a second reference to a node,
     # and is not replaced before the values are counted.
     root = yaml.compose(text, Loader=yaml.SafeLoader)
-    return None if root is None else copied(root, 0)
+    return None if root is None else copy(root, 0)
 
 
 def _pairs(node: Any) -> Iterator[tuple[str, Any]]:

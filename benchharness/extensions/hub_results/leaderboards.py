@@ -11,9 +11,9 @@ from benchharness.extensions.hub_results.benchmarks import datasets_of
 from benchharness.extensions.hub_results.repository import (
     HubError,
     Repository,
-    asked,
-    connected,
+    reach_hub,
     read_repository,
+    request_hub,
 )
 from benchharness.extensions.hub_results.scores import HubScore, read_scores
 from benchharness.leaderboard.boards.published import PublishedCell, PublishedRow
@@ -45,7 +45,7 @@ def hub_rows(
     """
     named = [name for name in models if "/" in name and "*" not in name]
     patterns = [name.lower() for name in models if name not in named]
-    listed = _listed(datasets_of(tasks)) if patterns or not models else []
+    listed = _models_on_leaderboards(datasets_of(tasks)) if patterns or not models else []
     found = [
         name
         for name in listed
@@ -76,13 +76,13 @@ def hub_rows(
     )
 
 
-def _listed(datasets: Sequence[str]) -> list[str]:
+def _models_on_leaderboards(datasets: Sequence[str]) -> list[str]:
     """Return the models on the leaderboards of data sets, in the order of their ranks.
 
     Raises:
         DataError: The Hub does not answer, or none of the data sets has a leaderboard.
     """
-    hub = connected("read from its leaderboards")
+    hub = reach_hub("read from its leaderboards")
     boards = [found for name in datasets if (found := _leaderboard(hub, name)) is not None]
     if not boards:
         raise DataError(
@@ -95,7 +95,7 @@ def _listed(datasets: Sequence[str]) -> list[str]:
 def _leaderboard(hub: Any, dataset: str) -> list[str] | None:
     """Return the models on the leaderboard of a data set; None if it has no leaderboard."""
     try:
-        entries = asked(
+        entries = request_hub(
             hub,
             dataset,
             lambda: hub.HfApi().get_dataset_leaderboard(dataset, base_model_only=False),

@@ -13,7 +13,7 @@ from benchharness.errors import BenchError, DataError
 from benchharness.extensions.exports.cards import eval_results_text, import_hub
 from benchharness.extensions.hub_results.layout import Form
 from benchharness.extensions.hub_results.repository import Repository
-from benchharness.extensions.hub_results.scores import Found, HubScore
+from benchharness.extensions.hub_results.scores import HubScore, HubScores
 from benchharness.leaderboard.boards.imported import ImportedScore, to_result
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store.store import Store
@@ -48,7 +48,7 @@ class Origin:
     others: int
 
 
-def to_results(repository: Repository, found: Found) -> list[Result]:
+def to_results(repository: Repository, found: HubScores) -> list[Result]:
     """Convert the scores in a repository to results that can be stored as imported rows.
 
     The row of an entry is replaced if the repository is imported again at a later commit. Therefore
@@ -96,7 +96,7 @@ def _to_result(repository: Repository, score: HubScore, origin: Origin, number: 
     return replace(made, job=job, provenance={"source": source, "hub": asdict(origin)})
 
 
-def exported(store: Store, model: str, form: Form) -> tuple[str | dict[str, Any], int]:
+def imported_content(store: Store, model: str, form: Form) -> tuple[str | dict[str, Any], int]:
     """Return the content that was imported from a repository, in one of its formats.
 
     Args:

@@ -77,8 +77,8 @@ def read_repository(name: str, revision: str | None = None) -> Repository:
         raise BenchError(
             f"{name!r} is not the name of a repository on the hub: expected ORG/MODEL."
         ) from error
-    hub = connected(f"read from {name}")
-    info = asked(hub, name, lambda: hub.HfApi().model_info(name, revision=revision))
+    hub = reach_hub(f"read from {name}")
+    info = request_hub(hub, name, lambda: hub.HfApi().model_info(name, revision=revision))
     commit = str(info.sha)
     if not _COMMIT.fullmatch(commit):
         raise DataError(f"the hub names {commit!r:.60} as the commit of {name}: expected a SHA-1.")
@@ -90,7 +90,7 @@ def read_repository(name: str, revision: str | None = None) -> Repository:
     return Repository(name=name, commit=commit, date=date, url=url, files=files)
 
 
-def connected(purpose: str) -> Any:
+def reach_hub(purpose: str) -> Any:
     """Return huggingface_hub if the Hub answers.
 
     Args:
@@ -107,7 +107,7 @@ def connected(purpose: str) -> Any:
     return cards.import_hub()
 
 
-def asked(hub: Any, name: str, request: Callable[[], T]) -> T:
+def request_hub(hub: Any, name: str, request: Callable[[], T]) -> T:
     """Return the answer to a request about a repository.
 
     Args:
@@ -166,7 +166,7 @@ def _paths(name: str, listed: list[str]) -> Iterator[str]:
 
 def _text(hub: Any, name: str, commit: str, path: str) -> str:
     """Download a file into memory, compare its digest, and return its text."""
-    content, tag = asked(hub, name, lambda: _content(hub, name, commit, path))
+    content, tag = request_hub(hub, name, lambda: _content(hub, name, commit, path))
     if len(content) > MOST_BYTES:
         raise DataError(
             f"{path} of {name} is too large: a file with results may have at most "

@@ -54,14 +54,14 @@ class HubScore:
     flag: str
 
 
-class Found(NamedTuple):
+class HubScores(NamedTuple):
     """Scores in a repository, and the numbers of entries on other data sets, keyed by data set."""
 
     scores: tuple[HubScore, ...]
     others: Mapping[str, int]
 
 
-def read_scores(repository: Repository) -> Found:
+def read_scores(repository: Repository) -> HubScores:
     """Return the scores in the files of a repository.
 
     Entries on tasks, splits or metrics that benchharness does not have are only counted.
@@ -81,7 +81,7 @@ def read_scores(repository: Repository) -> Found:
     if not scores:
         there = f", only on {', '.join(list(others)[:10])}" if others else ""
         raise DataError(f"{repository.name} has no scores on tasks of benchharness{there}.")
-    return Found(tuple(scores), others)
+    return HubScores(tuple(scores), others)
 
 
 class _Subject(NamedTuple):

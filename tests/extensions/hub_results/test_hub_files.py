@@ -10,7 +10,7 @@ from benchharness.errors import DataError
 from benchharness.extensions.exports.cards import RESULTS_FILE
 from benchharness.extensions.hub_results import import_option
 from benchharness.extensions.hub_results.layout import entries_in
-from benchharness.extensions.hub_results.records import exported, to_results
+from benchharness.extensions.hub_results.records import imported_content, to_results
 from benchharness.extensions.hub_results.repository import Repository
 from benchharness.extensions.hub_results.scores import read_scores
 from benchharness.leaderboard.store.store import open_store
@@ -248,7 +248,7 @@ def test_hostile_texts_are_stored_and_shown_without_effect(bench, tmp_path, monk
     assert "<script>alert(1)" not in page.read_text("utf-8")
     with open_store(db, create=False) as store:
         (key,) = [row.key for row in store.runs()]
-        again, others = exported(store, "them/theirs", "eval-results")
+        again, others = imported_content(store, "them/theirs", "eval-results")
     shown = bench("show", key, "--db", db)
     assert shown.code == 0
     assert "\u202e" not in shown.out
@@ -263,7 +263,7 @@ def test_two_entries_on_the_same_score_are_two_rows(tmp_path):
     with open_store(tmp_path / "new.sqlite") as store:
         assert store.add_results(to_results(found, read_scores(found))) == 2
         assert len(store.runs(model="them/theirs")) == 2
-        text, _ = exported(store, "them/theirs", "eval-results")
+        text, _ = imported_content(store, "them/theirs", "eval-results")
     assert parse_eval_result_entries(eval_of(text)) == parse_eval_result_entries(eval_of(found))
 
 

@@ -16,7 +16,7 @@ from benchharness.extensions.exports.cards import (
     to_model_index,
 )
 from benchharness.extensions.hub_results.benchmarks import known_tasks, to_eval_yaml
-from benchharness.extensions.hub_results.records import exported, to_results
+from benchharness.extensions.hub_results.records import imported_content, to_results
 from benchharness.extensions.hub_results.repository import Repository
 from benchharness.extensions.hub_results.scores import read_scores
 from benchharness.leaderboard.boards.board import build_boards
@@ -72,8 +72,8 @@ def test_imported_results_are_exported_with_the_same_bytes(tmp_path, seed):
     results, index = to_eval_results([board]), to_model_index([board])
     with open_store(tmp_path / "new.sqlite") as store:
         assert add(store, pushed(results, index)) > 0
-        assert exported(store, "me/mine", "eval-results") == (results, 0)
-        assert card_of(exported(store, "me/mine", "model-index")[0]) == index
+        assert imported_content(store, "me/mine", "eval-results") == (results, 0)
+        assert card_of(imported_content(store, "me/mine", "model-index")[0]) == index
 
 
 @pytest.mark.parametrize("name", HUB_SUITES)
@@ -136,7 +136,7 @@ def test_import_of_a_newer_commit_replaces_the_rows(tmp_path):
         assert {row.source.rpartition("/")[0] for row in rows} == {
             "https://hub.example/me/.eval_results"
         }
-        assert exported(store, "me/mine", "eval-results") == (new, 0)
+        assert imported_content(store, "me/mine", "eval-results") == (new, 0)
         assert add(store, pushed(new, commit="b" * 40)) == 0
 
 
@@ -165,20 +165,20 @@ def test_incomplete_or_changed_rows_are_not_exported(tmp_path):
     text = to_eval_results([drawn_board("glue", random.Random(4))])
     with open_store(tmp_path / "new.sqlite") as store:
         with pytest.raises(BenchError, match=r"no eval-results of me/mine was imported"):
-            exported(store, "me/mine", "eval-results")
+            imported_content(store, "me/mine", "eval-results")
         add(store, pushed(text))
         with pytest.raises(BenchError, match=r"no model-index of me/mine was imported"):
-            exported(store, "me/mine", "model-index")
+            imported_content(store, "me/mine", "model-index")
         store.delete([store.runs(model="me/mine")[0].key])
         with pytest.raises(DataError, match="some imported rows of me/mine are missing"):
-            exported(store, "me/mine", "eval-results")
+            imported_content(store, "me/mine", "eval-results")
     (result, *_) = to_results(pushed(text), read_scores(pushed(text)))
     for change in ({"more": 1}, {"fields": {"more": 1}, "count": 1}):
         hub = {**result.provenance["hub"], **change}
         with open_store(tmp_path / f"{len(change)}.sqlite") as store:
             store.add_result(replace(result, provenance={"hub": hub}))
             with pytest.raises(DataError, match="imported rows of me/mine are damaged"):
-                exported(store, "me/mine", "eval-results")
+                imported_content(store, "me/mine", "eval-results")
 
 
 def test_imported_rows_do_not_change_the_ranking_or_the_export(bench, tmp_path):

@@ -8,7 +8,7 @@ Function = Callable[..., None]
 """Function of a command."""
 
 
-def declared(function: Function, command: Function, *parameters: Parameter) -> Function:
+def set_parameters(function: Function, command: Function, *parameters: Parameter) -> Function:
     """Set the signature of a function that wraps a command, and return the function.
 
     Args:
