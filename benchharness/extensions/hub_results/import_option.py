@@ -72,7 +72,10 @@ def import_repository(place: str, db: str, *, as_json: bool) -> None:
     if others:
         names = ", ".join(list(found.others)[:10])
         tell_notes(
-            [f"left out, because benchharness does not have their tasks: {names} ({others})."]
+            [
+                "entries that are not on a task, split and metric of benchharness were left out: "
+                f"{others} ({names})."
+            ]
         )
     if as_json:
         facts = {"repository": name, "commit": repository.commit, "scores": len(results)}
