@@ -72,10 +72,7 @@ def import_repository(place: str, db: str, *, as_json: bool) -> None:
     if others:
         names = ", ".join(list(found.others)[:10])
         tell_notes(
-            [
-                "entries that are not on a task, split and metric of benchharness were left out: "
-                f"{others} ({names})."
-            ]
+            [f"entries on other tasks, splits or metrics were left out: {others} ({names})."]
         )
     if as_json:
         facts = {"repository": name, "commit": repository.commit, "scores": len(results)}

@@ -119,7 +119,7 @@ def test_imported_results_are_unranked_rows_with_source_and_commit(bench, tmp_pa
         refs = ("db", "import", f"hub:them/theirs@{'b' * 40}", "--db", db)
         (third,) = run_on_hub(hub.endpoint, tmp_path / "home", refs)
     assert first.out == f"hub:them/theirs@{COMMIT}: 3 of 3 scores added\n"
-    assert "metric of benchharness were left out: 2 (cais/hle, glue)." in first.err
+    assert "other tasks, splits or metrics were left out: 2 (cais/hle, glue)." in first.err
     assert json.loads(second.out) == {
         "repository": "them/theirs",
         "commit": COMMIT,
