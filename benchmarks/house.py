@@ -75,6 +75,7 @@ _LIMITS = {
     "extensions/calibration": (2_050, 13, 0, 0, 33, 0),
     "extensions/groups": (1_311, 7, 0, 0, 11, 0),
     "extensions/sheet": (674, 4, 0, 0, 3, 0),
+    "extensions/hub_results": (1_426, 13, 0, 0, 26, 0),
 }
 LIMITS: Mapping[str, Mapping[str, int]] = {
     part: dict(zip(FIGURES, limits, strict=True)) for part, limits in _LIMITS.items()

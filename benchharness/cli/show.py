@@ -459,7 +459,11 @@ def published(*, of: OfPublished, as_json: AsJson = False) -> None:
     another metric is followed by its name; "accuracy or f1" if the source does not specify which.
     `bench explain KEY --from "TABLE: SYSTEM"` compares a run with the system of a row.
     """
-    rows = list(of.rows)
+    print_published(list(of.rows), as_json=as_json)
+
+
+def print_published(rows: Sequence[PublishedRow], *, as_json: bool) -> None:
+    """Print published results as one table per suite and split, or as JSON."""
     if as_json:
         print_json(list(map(published_facts, rows)))
         return
@@ -467,16 +471,12 @@ def published(*, of: OfPublished, as_json: AsJson = False) -> None:
     for (suite, split), found in tables.items():
         typer.echo(f"{SUITES[suite].title} {split}")
         tasks = [t for t in (suite, *SUITES[suite].tasks) if any(row.of(t) for row in found)]
-        columns = {task: [row.of(task) for row in found] for task in tasks}
-        usual = {task: _usual_scores(cells) for task, cells in columns.items()}
+        usual = {task: _usual_scores([row.of(task) for row in found]) for task in tasks}
         heads = {t: "score" if t == suite else distinct_title(t) for t in tasks}
         lines = [
             {
                 "system": row.system,
-                **{
-                    f"{heads[task]} {usual[task]}": _printed(row.of(task), usual[task])
-                    for task in tasks
-                },
+                **{f"{heads[t]} {usual[t]}": _printed(row.of(t), usual[t]) for t in tasks},
                 "protocol": row.said_protocol,
                 "date": row.date,
                 "table": row.table,
@@ -497,8 +497,7 @@ def _scores(cells: Sequence[PublishedCell]) -> str:
 
 def _usual_scores(column: Sequence[Sequence[PublishedCell]]) -> str:
     """Return the names of scores that most cells of a column have, for the head of the column."""
-    counts = Counter(_scores(cells) for cells in column if cells)
-    return counts.most_common(1)[0][0]
+    return Counter(_scores(cells) for cells in column if cells).most_common(1)[0][0]
 
 
 def _printed(cells: Sequence[PublishedCell], usual: str) -> str:

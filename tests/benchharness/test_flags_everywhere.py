@@ -188,6 +188,7 @@ WITHOUT_NUMBERS = {
     "fetch", "run --write-task", "submit", "show suites", "show tasks", "show models",
     "show published", "doctor", "db", "db check", "db backup", "db merge", "db import",
     "db rename", "db hide", "db delete", "show config",
+    *of_extensions({"hub_results": {"show eval-yaml": None}}),
     *of_extensions({"share": dict.fromkeys(("share", "share init", "share add"))}),
 }  # fmt: skip
 """Commands that show no score of a stored run."""

@@ -444,6 +444,7 @@ WRITING = {
     **of_extensions(
         {
             "paper": {"benchharness/extensions/paper/folder.py": "paper --to"},
+            "hub_results": {"benchharness/extensions/hub_results/export_option.py": "export --out"},
             "share": {
                 "benchharness/extensions/share/repository.py": "share add --to",
                 "benchharness/extensions/share/sample.py": "share check --verdicts",

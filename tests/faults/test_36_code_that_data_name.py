@@ -256,6 +256,7 @@ WORDS: dict[str, list[tuple[str, ...]]] = {
             },
             "demo": {"demo": [("demo", "--dry-run", *DB)]},
             "run_file": {"show config": [("show", "config", "run.toml")]},
+            "hub_results": {"show eval-yaml": [("show", "eval-yaml", "glue")]},
             "reproduce": {
                 "reproduce": [
                     ("reproduce", "ARCHIVE", "--db", "new.sqlite"),

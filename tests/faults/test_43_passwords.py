@@ -91,6 +91,7 @@ CALLS: Mapping[str, Sequence[str]] = {
             "sheet": {"sheet": ("one",)},
             "demo": {"demo": ("--dry-run",)},
             "run_file": {"show config": ("run.toml",)},
+            "hub_results": {"show eval-yaml": ("glue",)},
             "explanation": {"explain": ("{key}", "--from", "{key}")},
             "reproduce": {"reproduce": ("{key}",)},
             "share": {

@@ -9,6 +9,7 @@ and other refs are given when the server starts.
 import hashlib
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -24,11 +26,12 @@ from urllib.parse import unquote, urlsplit
 
 
 class HubServer(ThreadingHTTPServer):
-    """The server; `requests` lists "METHOD path" of all requests.
+    """The server; `requests` lists "METHOD path" of all requests, and `taken` has all sent files.
 
-    Keys are parts of paths: `failing` paths get that status, `silent` ones no answer until the
-    server ends, and `dropped` ones are obeyed but not answered. Half of a `cut` file is sent once
-    before the connection is closed; a bit of a `flipped` file is changed.
+    A commit becomes a new revision of its repository. `leaderboards` has the leaderboard of each
+    data set that has one. Keys are parts of paths: `failing` paths get that status, `silent` ones
+    no answer until the server ends, and `dropped` ones are obeyed but not answered. Half of a `cut`
+    file is sent once before the connection is closed; a bit of a `flipped` file is changed.
     """
 
     daemon_threads = True
@@ -40,6 +43,7 @@ class HubServer(ThreadingHTTPServer):
         self.requests: list[str] = []
         self.failing: dict[str, int] = {}
         self.taken: dict[str, bytes] = {}
+        self.leaderboards: dict[str, list[dict[str, Any]]] = {}
         self.silent = ""
         self.dropped = ""
         self.ending = threading.Event()
@@ -125,9 +129,15 @@ class HubHandler(BaseHTTPRequestHandler):
     def _answer_api(self, kind: str, repo: str, rest: list[str], body: bytes) -> None:
         """Answer an API request.
 
-        `rest` is [], "refs", or "revision", "tree" or "paths-info" with a revision and a path.
+        `rest` is [], "refs", "leaderboard", or "revision", "tree" or "paths-info" with a revision
+        and a path.
         """
         action, revision = rest[0] if rest else "", rest[1] if len(rest) > 1 else "main"
+        if action == "leaderboard":
+            found = self.server.leaderboards.get(repo)
+            error = {"error": "no leaderboard"}
+            self._send_json(error if found is None else found, 404 if found is None else 200)
+            return
         if action == "refs":
             self._send_json(_refs(self.server.refs))
             return
@@ -136,7 +146,7 @@ class HubHandler(BaseHTTPRequestHandler):
             self._send_missing(kind, repo)
             return
         if action in ("preupload", "commit"):
-            self._take(action, repo, body)
+            self._take(action, repo, folder, body)
             return
         entries = [_entry(folder, path) for path in sorted(folder.rglob("*"))]
         match action:
@@ -151,8 +161,8 @@ class HubHandler(BaseHTTPRequestHandler):
             case _:
                 self._send_json({"error": "not found"}, 404)
 
-    def _take(self, action: str, repo: str, body: bytes) -> None:
-        """Accept a commit of small files from a client with a token; `HubServer.taken` has them."""
+    def _take(self, action: str, repo: str, folder: Path, body: bytes) -> None:
+        """Accept a commit of small files from a client with a token, as a new revision."""
         if not self.headers.get("Authorization"):
             self._send_json({"error": "no token"}, 401)
         elif action == "preupload":
@@ -161,9 +171,11 @@ class HubHandler(BaseHTTPRequestHandler):
             self._send_json({"files": modes})
         else:
             lines = [json.loads(line)["value"] for line in body.splitlines()]
-            self.server.taken |= {f["path"]: b64decode(f["content"]) for f in lines[1:]}
-            commit = {"commitOid": "c" * 40, "commitUrl": f"{self.server.endpoint}/{repo}/commit/c"}
-            self._send_json({"success": True, **commit})
+            sent = {f["path"]: b64decode(f["content"]) for f in lines[1:]}
+            self.server.taken |= sent
+            commit = write_revision(folder, sent).name
+            url = f"{self.server.endpoint}/{repo}/commit/{commit}"
+            self._send_json({"success": True, "commitOid": commit, "commitUrl": url})
 
     def _answer_file(self, kind: str, repo: str, revision: str, name: str) -> None:
         folder = self.server.revision(kind, repo, revision)
@@ -220,6 +232,16 @@ class HubHandler(BaseHTTPRequestHandler):
         self.close_connection |= sent is not None
 
 
+def write_revision(folder: Path, files: Mapping[str, bytes]) -> Path:
+    """Add a revision to a repository: that of `folder` with other `files`; return its folder."""
+    made = folder.with_name(f"{int(folder.name, 16) + 1:040x}")
+    shutil.copytree(folder, made)
+    for path, content in files.items():
+        (made / path).parent.mkdir(parents=True, exist_ok=True)
+        (made / path).write_bytes(content)
+    return made
+
+
 def _entry(folder: Path, path: Path) -> dict[str, object]:
     name = path.relative_to(folder).as_posix()
     if path.is_dir():
@@ -245,7 +267,10 @@ def _refs(refs: Mapping[str, str]) -> dict[str, object]:
 
 def _info(repo: str, folder: Path, entries: list[dict[str, object]]) -> dict[str, object]:
     files = [{"rfilename": e["path"], "size": e["size"]} for e in entries if e["type"] == "file"]
-    return {"id": repo, "modelId": repo, "sha": folder.name, "private": False, "siblings": files}
+    moment = datetime.fromtimestamp(folder.stat().st_mtime, UTC).isoformat(timespec="milliseconds")
+    times = {"lastModified": moment.replace("+00:00", "Z")}
+    names = {"id": repo, "modelId": repo, "sha": folder.name}
+    return {**names, **times, "private": False, "siblings": files}
 
 
 PROGRAM = """

@@ -1,9 +1,11 @@
 """Export of scores to model cards on the Hugging Face Hub, as model-index or eval-results."""
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import product
+from statistics import median
 from typing import Any
 
 from benchharness.errors import BenchError, first_line
@@ -11,10 +13,12 @@ from benchharness.extensions.exports.lines import ScoreLine, score_lines, the_mo
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import score_names
 from benchharness.leaderboard.boards.entry import Entry
-from benchharness.leaderboard.text import counted, visible
+from benchharness.leaderboard.result import Measure, measures_of
+from benchharness.leaderboard.text import counted, grouped, visible
 from benchharness.tasks.sources.hub import go_offline_if_unreachable
+from benchharness.tasks.suite import ScoreRule, complete_mean
 from benchharness.tasks.suites import TASKS, full_title
-from benchharness.tasks.task import Task
+from benchharness.tasks.task import Task, suffix_of
 
 METRICS = {
     "mcc": "matthews_correlation",
@@ -103,7 +107,7 @@ def _scores(boards: Iterable[Board]) -> dict[str, Any]:
 
 def model_card_data(**facts: Any) -> str:
     """Return `ModelCardData(**facts)` of huggingface_hub as YAML, without "---" lines around it."""
-    text: str = _import_hub().ModelCardData(**facts).to_yaml()
+    text: str = import_hub().ModelCardData(**facts).to_yaml()
     return text
 
 
@@ -124,14 +128,27 @@ def send(boards: Sequence[Board], repository: str, *, as_results: bool) -> str:
             not answer, refuses the request or fails. In the latter cases, the message states that
             nothing was sent, or that it is unknown whether the scores have arrived.
     """
-    content: Any = to_eval_results(boards) if as_results else _scores(boards)
+    return upload(to_eval_results(boards) if as_results else _scores(boards), repository)
+
+
+def upload(content: str | Mapping[str, Any], repository: str) -> str:
+    """Upload scores to a model's repository on the Hub in one commit; return the commit's URL.
+
+    Args:
+        content: Text of an eval-results file, or arguments of `ModelCardData` of huggingface_hub
+            with the scores that are merged into the model-index in README.md.
+        repository: Name of the repository, "owner/name".
+
+    Raises:
+        BenchError: If the Hub does not answer, refuses the request or fails (see `send`).
+    """
     if go_offline_if_unreachable():
         raise BenchError(f"the hub does not answer, so nothing was sent to {repository}.")
-    hub = _import_hub()
+    hub = import_hub()
     started, asked = time.monotonic(), list[str]()
     try:
-        with _watched(hub.utils.get_session(), asked):
-            if not as_results:
+        with watched(hub.utils.get_session(), asked):
+            if not isinstance(content, str):
                 card = hub.ModelCardData(**content).to_dict()
                 facts = {"overwrite": True, "commit_message": COMMIT}
                 return str(hub.metadata_update(repository, card, **facts))
@@ -161,7 +178,7 @@ REFUSED = range(400, 500)
 
 
 @contextmanager
-def _watched(session: Any, asked: list[str]) -> Iterator[None]:
+def watched(session: Any, asked: list[str]) -> Iterator[None]:
     """Context manager that records the requests of an HTTP session and limits their duration.
 
     Each requested URL is appended to `asked`. A request fails if there is no response for
@@ -196,7 +213,8 @@ def _advice(hub: Any, error: Exception, status: int) -> str:
     return "" if status in REFUSED else "; try again later"
 
 
-def _import_hub() -> Any:
+def import_hub() -> Any:
+    """Import and return huggingface_hub; call `go_offline_if_unreachable` before any request."""
     import huggingface_hub.utils  # noqa: PLC0415  (a third of a second)
 
     return huggingface_hub
@@ -245,11 +263,11 @@ def eval_result(  # noqa: PLR0913  (fields of the hub)
             to a data set on the Hub.
     """
     known = task.source.splits.get(split) if is_official else None
-    return _import_hub().EvalResult(
+    return import_hub().EvalResult(
         task_type=task.hub_type,
         dataset_type=task.source.hub if is_official else "other",
         dataset_name=full_title(task.name) + ("" if is_official else " (not the official data)"),
-        dataset_config=task.source.config if is_official else None,
+        dataset_config=((known and known.config) or task.source.config) if is_official else None,
         dataset_split=(known and known.hub) or split,
         dataset_revision=revision,
         metric_type=METRICS.get(metric, metric),
@@ -259,19 +277,86 @@ def eval_result(  # noqa: PLR0913  (fields of the hub)
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class HubTask:
+    """Task of a benchmark on the Hub: an item of `tasks` in the eval.yaml of a data set.
+
+    The Hub shows a leaderboard per HubTask. A task of benchharness with several dev splits, such as
+    MNLI, is several of them.
+
+    Attributes:
+        dataset: Name of the data set on the Hub.
+        id: Name of the task in the data set's eval.yaml.
+        config: Config of the data set.
+        hub_split: Name of the split on the Hub.
+        task: Name of the task in benchharness.
+        split: Name of the split in benchharness.
+        scores: Names of the scores of a run whose mean is the value on the leaderboard.
+        metrics: Names of the metrics of these scores.
+    """
+
+    dataset: str
+    id: str
+    config: str
+    hub_split: str
+    task: str
+    split: str
+    scores: tuple[str, ...]
+    metrics: tuple[str, ...]
+
+
+def hub_tasks(task: Task, rule: ScoreRule) -> list[HubTask]:
+    """Return the tasks on the Hub that correspond to a task, one per split that is scored.
+
+    Their ids are the configs of the data set. The id of a further split of the same config has the
+    suffix of the split: MNLI's are "mnli" and "mnli_mm".
+
+    Args:
+        task: The task, whose source is a data set on the Hub.
+        rule: Rule of the suite, which specifies the scores that count.
+    """
+    known, found = measures_of(task.name), dict[str, HubTask]()
+    names = score_names(task.name, rule)
+    first = (*task.dev_splits, *task.test_splits)[0]
+    measured = ((known.get(name, Measure(first, name)), name) for name in names)
+    of_splits = grouped((measure.split, (name, measure.metric)) for measure, name in measured)
+    for split, pairs in of_splits.items():
+        place = task.source.split(split)
+        config = place.config or task.source.config
+        called = config + suffix_of(split) if config in found else config
+        scores, metrics = zip(*pairs, strict=True)
+        found[called] = HubTask(
+            dataset=task.source.hub,
+            id=called,
+            config=config,
+            hub_split=place.hub,
+            task=task.name,
+            split=split,
+            scores=scores,
+            metrics=metrics,
+        )
+    return list(found.values())
+
+
 def to_eval_results(boards: Iterable[Board]) -> str:
     """Return the scores of a model in the eval-results format of the Hub, as YAML.
 
-    There is one value per task, in percent: the median over the seeds.
+    There is one value per task of the Hub (see `hub_tasks`), in percent: the median over the seeds.
 
     Raises:
         BenchError: If the leaderboards contain several models, or no scores that may be in a model
             card (see `official`).
     """
-    hub, found = _import_hub(), official(boards)
+    found = official(boards)
     pairs = zip(found, the_model(found), strict=True)
-    entries = [result for board, entry in pairs for result in _entries(board, entry)]
-    text: str = hub.utils.yaml_dump(hub.eval_result_entries_to_yaml(entries), sort_keys=False)
+    return eval_results_text(result for board, entry in pairs for result in _entries(board, entry))
+
+
+def eval_results_text(entries: Iterable[Any]) -> str:
+    """Return EvalResultEntry objects of huggingface_hub as the YAML of an eval-results file."""
+    hub = import_hub()
+    data = hub.eval_result_entries_to_yaml(list(entries))
+    text: str = hub.utils.yaml_dump(data, sort_keys=False)
     return text
 
 
@@ -279,24 +364,26 @@ def _entries(board: Board, entry: Entry) -> Iterator[Any]:
     for name in board.tasks:
         if (cell := entry.cells.get(name)) is None:
             continue
-        task, metrics = TASKS[name], " and ".join(score_names(name, board.rule))
-        split = (*task.dev_splits, *task.test_splits)[0]
+        task = TASKS[name]
         seeds, parity = counted(len(cell.values), "seed"), board.parity_of(cell.runs)
-        yield _import_hub().EvalResultEntry(
-            dataset_id=task.source.hub,
-            task_id=task.source.config,
-            dataset_revision=_hub_revision(task, board),
-            # Round the value, because e.g. 0.943 times 100 is 94.30000000000001 in floating point.
-            value=round(100 * cell.median, 10),
-            date=max(run.finished for run in cell.runs),
-            notes=_joined(
-                f"{metrics} on {split}, the median of {seeds}",
-                cell.selection,
-                f"recipe {entry.recipe}",
-                parity and f"parity: {parity}",
-                *cell.notes,
-            ),
-        )
+        for each in hub_tasks(task, board.rule):
+            means = (complete_mean([r.scores[name].get(s) for s in each.scores]) for r in cell.runs)
+            values = [value for value in means if value is not None]
+            yield import_hub().EvalResultEntry(
+                dataset_id=each.dataset,
+                task_id=each.id,
+                dataset_revision=_hub_revision(task, board),
+                # Round the value, because e.g. 0.943 times 100 is 94.30000000000001 as a float.
+                value=round(100 * median(values), 10),
+                date=max(run.finished for run in cell.runs),
+                notes=_joined(
+                    f"{' and '.join(each.metrics)} on {each.split}, the median of {seeds}",
+                    cell.selection,
+                    f"recipe {entry.recipe}",
+                    parity and f"parity: {parity}",
+                    *cell.notes,
+                ),
+            )
 
 
 def _joined(*words: str) -> str:

@@ -309,11 +309,11 @@ def test_push_restores_the_timeout_and_hooks_of_the_http_client(monkeypatch):
     asked = []
     with httpx.Client(transport=httpx.MockTransport(answer), timeout=7) as session:
         hooks = dict(session.event_hooks)
-        with cards._watched(session, asked):
+        with cards.watched(session, asked):
             for number in range(3):
                 session.get(f"http://hub/{number}")
         assert asked == [f"http://hub/{number}" for number in range(3)]
-        with pytest.raises(ZeroDivisionError), cards._watched(session, asked):
+        with pytest.raises(ZeroDivisionError), cards.watched(session, asked):
             raise ZeroDivisionError
         assert dict(session.event_hooks) == hooks
         assert session.timeout == httpx.Timeout(7)

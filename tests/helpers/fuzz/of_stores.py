@@ -18,7 +18,7 @@ from benchharness.kept_folders import check_checkpoint, new_checkpoint
 from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.boards.imported import read_rows
 from benchharness.leaderboard.store.archive import check_archive, read_archive, write_archive
-from benchharness.leaderboard.store.record import StoredRun, _run_of
+from benchharness.leaderboard.store.record import StoredRun, _run_of, outcome_to_run
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.progress import Progress
 from benchharness.tasks.suites import SUITES
@@ -227,10 +227,54 @@ def _read_manifest(content: bytes, folder: Path) -> None:
     check_checkpoint(folder, JOB.key)
 
 
+def _hub_results() -> list[Case]:
+    """Return the files of a model on the hub, as block YAML and as JSON, which is YAML too."""
+    entries = """
+- dataset: {id: nyu-mll/glue, task_id: rte, revision: abc}
+  value: 71.5
+  date: "2026-01-02"
+  source: {url: "https://a.example", name: b, user: c}
+  notes: |
+    two
+    lines
+- &other
+  dataset: {id: cais/hle, task_id: hle}
+  value: 20.9
+- *other
+"""
+    results = [{"dataset": {"id": "glue", "task_id": "mrpc"}, "value": 88, "date": "2026-01-02"}]
+    data = {"name": "GLUE", "type": "nyu-mll/glue", "config": "cola", "split": "validation"}
+    metrics = [{"type": "matthews_correlation", "value": 0.5, "args": {"seeds": 3}}]
+    result = {"task": {"type": "text-classification"}, "dataset": data, "metrics": metrics}
+    index = json.dumps({"model-index": [{"name": "a", "results": [result]}], "license": "mit"})
+    files = {
+        ".eval_results/a.yaml": (entries, json.dumps(results)),
+        ".eval_results/benchharness.yaml": (entries,),
+        "README.md": (f"---\n{index}\n---\n# A model\n",),
+    }
+    return [
+        Case(content=text.encode(), read=partial(_read_hub_results, path))
+        for path, texts in files.items()
+        for text in texts
+    ]
+
+
+def _read_hub_results(path: str, content: bytes, _: Path) -> None:
+    from benchharness.extensions.hub_results.records import to_results
+    from benchharness.extensions.hub_results.repository import Repository
+    from benchharness.extensions.hub_results.scores import read_scores
+
+    names = {"name": "a/b", "commit": "a" * 40, "date": "", "url": "https://hub.example/a/b"}
+    repository = Repository(**names, files={path: content.decode(errors="replace")})
+    for result in to_results(repository, read_scores(repository)):
+        outcome_to_run(result)
+
+
 STORES = (
     Reader(name="store", cases=_stores, share=0.5),
     Reader(name="archive", cases=_archives, share=2),
     Reader(name="imported rows", cases=_rows, share=1.5),
     *of_extensions({"gate": {0: Reader(name="baseline", cases=_baselines, share=2)}}).values(),
+    *of_extensions({"hub_results": {0: Reader(name="hub results", cases=_hub_results)}}).values(),
     Reader(name="outcome", cases=_outcomes, share=1.5),
 )
