@@ -1,14 +1,15 @@
 """Sections of a sheet, the page about one system; extensions write them (`Extension.sheets`)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from benchharness.discovery import member, places
 from benchharness.leaderboard.boards.board import Board, select_entry_or_run
 from benchharness.leaderboard.boards.entry import Entry
-from benchharness.leaderboard.report.plots import Figure
 from benchharness.leaderboard.store.store import Store
 from benchharness.stored import ANYWHERE, Within, find_rows
 from benchharness.stored.predictions import StoredPredictions
@@ -81,7 +82,7 @@ class Part:
         basis: What the numbers are based on: rows, runs, and how intervals were computed.
         missing: A sentence per measurement that is missing, with the command that makes it.
         tables: Tables with the numbers.
-        figures: Plots.
+        figures: Function that draws plots as HTML, given a prefix for their ids; None for no plots.
         evidence: Rows to which the lines of tables refer, keyed by name. A line may also refer to
             all rows of a task by the task's name.
         facts: The numbers as JSON data.
@@ -91,7 +92,7 @@ class Part:
     basis: str = ""
     missing: Sequence[str] = ()
     tables: Sequence[Table] = ()
-    figures: Sequence[Figure] = ()
+    figures: Callable[[str], Markup] | None = None
     evidence: Mapping[str, Evidence] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
 
