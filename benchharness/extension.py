@@ -61,6 +61,7 @@ Table = Literal[
     "facts",
     "guards",
     "sheets",
+    "additions",
     "plots",
     "pages",
     "runners",
@@ -135,9 +136,12 @@ class Extension:
         sheets: Functions that write a section of the sheet of a system (`bench sheet` and the model
             card), keyed by its heading. Each gets a `benchharness.stored.sheet.Subject` and returns
             a `Part` of the same module, or None to omit the section.
-        plots: Objects of `benchharness.leaderboard.report.plots.section.Plot`, which add figures to
-            the plots of each leaderboard in the report, keyed by a word with which the HTML ids of
-            their sections end.
+        additions: Classes that add content with styles and scripts of its own to the report: a
+            section per leaderboard, and charts of learning curves; keyed by any word. Each has the
+            methods of `benchharness.leaderboard.report.addition.Addition`.
+        plots: Objects that add figures to the plots of each leaderboard in the report, keyed by a
+            word with which the HTML ids of their sections end. Each is a `Plot` of the extension
+            "plots".
         pages: Classes that write pages to which a report links, keyed by the option of
             `bench report` that asks for them; so far the only option is "predictions". They have
             the methods of `PredictionPages` in the extension "prediction_pages".
@@ -178,6 +182,7 @@ class Extension:
     facts: Mapping[str, str] = field(default_factory=dict)
     guards: Mapping[str, str] = field(default_factory=dict)
     sheets: Mapping[str, str] = field(default_factory=dict)
+    additions: Mapping[str, str] = field(default_factory=dict)
     plots: Mapping[str, str] = field(default_factory=dict)
     pages: Mapping[str, str] = field(default_factory=dict)
     recipes: str = ""

@@ -1,6 +1,6 @@
 """Write the HTML report: choose its leaderboards and read the data that it shows."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -11,14 +11,8 @@ from benchharness.discovery import member, places
 from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import Board, best_of
 from benchharness.leaderboard.boards.terminal import over_seeds_alone
-from benchharness.leaderboard.report.plots.cost import TIMED_SUITE, ModelSize, Sizes, timed_of
-from benchharness.leaderboard.report.plots.section import (
-    Background,
-    BoardKey,
-    Drawing,
-    Pages,
-    board_key,
-)
+from benchharness.leaderboard.report.addition import Background, Pages, board_key
+from benchharness.leaderboard.report.sizes import ModelSize, Sizes
 from benchharness.leaderboard.report.table import Contrasts
 from benchharness.leaderboard.report.write import About, render_report, write_page, write_runs
 from benchharness.leaderboard.result import Failure, Result, RunRow
@@ -44,7 +38,7 @@ predictions would take too long."""
 
 MOST_RUNS = 500
 """Approximate maximum number of runs (of the best entries) whose details the page itself contains
-if details are written to a separate folder. The plots of score against cost need them."""
+if details are written to a separate folder. Additions to the report need them."""
 
 MOST_DETAILS = 5_000
 """Approximate maximum number of runs (of the best entries) whose details are written to a separate
@@ -136,7 +130,7 @@ def make_report(
     # The mark (see `report_mark`) is computed before the runs are read, because more runs may be
     # stored meanwhile.
     mark = _mark(store, wanted)
-    boards, notes, has_timed = _chosen(store, wanted)
+    boards, notes = _chosen(store, wanted)
     boards = gained(boards, store)
     runs = sum(1 for _ in _runs(boards))
     sure = runs <= MANY_RUNS if wanted.intervals is None else wanted.intervals
@@ -159,18 +153,18 @@ def make_report(
             yield from counted(read(listed))
 
     with _writing(out):
-        background, faults = _background(store, boards, pages, sure=sure)
-        if has_timed:
-            background = replace(background, timed=timed_of(store.runs(suite=TIMED_SUITE)))
+        background = _background(store, boards, pages, sure=sure)
         detailed: Sequence[Board] = boards
         if runs > PACKED_RUNS if wanted.split is None else wanted.split:
             written = boards if wanted.split else best_of(boards, MOST_DETAILS)
             places = write_runs(out, written, read_many, about, background.predictions)
             background, detailed = replace(background, places=places), best_of(boards, MOST_RUNS)
             more = "`bench report --split` writes them for all"
-            notes += _in_part(boards, written, "details were written for", more)
+            notes += in_part(boards, written, "details were written for", more)
+        for addition in background.additions:
+            notes += addition.read(store, boards, detailed, examples=sure)
         alone = (said for board in boards for said in over_seeds_alone(board))
-        notes += [*faults, *_in_part(boards, detailed, *_DRAWN), *dict.fromkeys(alone)]
+        notes += dict.fromkeys(alone)
         if not wanted.show_paths:
             notes = [without_paths(note) for note in notes]
         details = read(dict.fromkeys(run.key for run in _runs(detailed)))
@@ -200,20 +194,17 @@ def _writing(out: Path) -> Iterator[None]:
 
 def _background(
     store: Store, boards: Sequence[Board], pages: Pager | None, *, sure: bool
-) -> tuple[Background, list[str]]:
-    """Return the data for plots and comparisons, and messages about leaderboards without a plot.
+) -> Background:
+    """Return the data and content of the report that the leaderboards do not contain.
 
     If `sure` is true, predictions and examples are read for confidence intervals and tests.
     """
-    drawings, faults = _drawings(store, boards, examples=sure)
-    background = Background(
+    return Background(
         sizes=known_sizes(),
-        drawings=drawings,
         contrasts={board_key(board): _neighbours(store, board) for board in boards if sure},
         sections={board_key(board): [*_sections(store, board)] for board in boards},
         predictions={} if pages is None else pages(boards),
     )
-    return background, faults
 
 
 def _sections(store: Store, board: Board) -> Iterator[tuple[str, str]]:
@@ -223,39 +214,11 @@ def _sections(store: Store, board: Board) -> Iterator[tuple[str, str]]:
             yield heading, html
 
 
-def _drawings(
-    store: Store, boards: Iterable[Board], *, examples: bool
-) -> tuple[Mapping[BoardKey, Sequence[Drawing]], list[str]]:
-    """Return the functions of extensions that draw figures, and messages about missing figures.
+def in_part(boards: Sequence[Board], shown: Sequence[Board], what: str, rest: str) -> Iterator[str]:
+    """Yield a message for each leaderboard in `shown` with fewer entries than in `boards`.
 
-    If `examples` is false, predictions and examples are not read.
+    The message is "GLUE: WHAT the best 2 of 3 entries; REST."
     """
-    plots = {
-        kind: member(f"the plots {kind!r} of the report", place)
-        for kind, place in places("plots").items()
-    }
-    found: dict[BoardKey, list[Drawing]] = {}
-    faults: list[str] = []
-    for board in boards:
-        found[board_key(board)] = []
-        for kind, (heading, prepare) in plots.items():
-            try:
-                draw = prepare(store, board, examples)
-            except BenchError as error:
-                plot = f"{heading[:1].lower()}{heading[1:]}"
-                faults.append(f"{board.title} has no plot of {plot}: {error}")
-            else:
-                found[board_key(board)].append(Drawing(kind, heading, draw))
-    return found, faults
-
-
-_DRAWN = ("the plots against cost show", "the table shows all")
-
-
-def _in_part(
-    boards: Sequence[Board], shown: Sequence[Board], what: str, rest: str
-) -> Iterator[str]:
-    """Yield a message for each leaderboard in `shown` with fewer entries than in `boards`."""
     for board, part in zip(boards, shown, strict=True):
         if len(part.entries) < len(board.entries):
             some, every = len(part.entries), len(board.entries)
@@ -281,13 +244,8 @@ def _neighbours(store: Store, board: Board) -> Contrasts:
     return {pair: contrasts for pair, contrasts in found.items() if contrasts}
 
 
-def _chosen(store: Store, wanted: Wanted) -> tuple[Sequence[Board], list[str], bool]:
-    """Choose the leaderboards to show.
-
-    Returns:
-        The leaderboards, notes on suites that are left out, and whether the store may contain runs
-        of TIMED_SUITE.
-    """
+def _chosen(store: Store, wanted: Wanted) -> tuple[Sequence[Board], list[str]]:
+    """Choose the leaderboards to show; return them, and notes on suites that are left out."""
     last = wanted.last
     known = {board.suite for board in last}
     recent = None if wanted.suites else recent_suites(store, first=known)
@@ -296,8 +254,7 @@ def _chosen(store: Store, wanted: Wanted) -> tuple[Sequence[Board], list[str], b
     boards = (
         last if is_read else gather_boards(store, Within(suites=shown), paths=wanted.show_paths)
     )
-    has_timed = recent is None or TIMED_SUITE in (*recent.shown, *recent.left_out)
-    return boards, list(recent.sentences if recent else ()), has_timed
+    return boards, list(recent.sentences if recent else ())
 
 
 def _runs(boards: Iterable[Board]) -> Iterator[RunRow]:

@@ -1,14 +1,15 @@
 """Sections of a sheet, the page about one system; extensions write them (`Extension.sheets`)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from benchharness.discovery import member, places
 from benchharness.leaderboard.boards.board import Board, select_entry_or_run
 from benchharness.leaderboard.boards.entry import Entry
-from benchharness.leaderboard.report.plots import Figure
 from benchharness.leaderboard.store.store import Store
 from benchharness.stored import ANYWHERE, Within, find_rows
 from benchharness.stored.predictions import StoredPredictions
@@ -94,8 +95,9 @@ class Part:
         basis: Sentences about the data, the number of runs and the kind of intervals.
         missing: One sentence per missing measurement, with the command that makes it.
         tables: Tables with the numbers.
-        figures: Plots of the numbers.
+        figures: Function that draws plots as HTML, given a prefix for their ids; None for no plots.
         evidence: Rows of data to which the lines of tables refer (`Line.evidence`), keyed by name.
+            A line may also refer to all rows of a task by the task's name.
         facts: Numbers of the section as JSON data.
     """
 
@@ -103,7 +105,7 @@ class Part:
     basis: str = ""
     missing: Sequence[str] = ()
     tables: Sequence[Table] = ()
-    figures: Sequence[Figure] = ()
+    figures: Callable[[str], Markup] | None = None
     evidence: Mapping[str, Evidence] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
 

@@ -9,20 +9,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from typing import Any, cast
 
+from markupsafe import Markup
+
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.boards.reproduction import Reproduction, parity_of, reproductions
 from benchharness.leaderboard.job import Job
-from benchharness.leaderboard.report.plots import Figure
-from benchharness.leaderboard.report.plots.cost import RunFacts, facts_of
-from benchharness.leaderboard.report.plots.lines import seed_figures
-from benchharness.leaderboard.report.plots.section import (
+from benchharness.leaderboard.report.addition import (
     Background,
     Pages,
     Places,
-    Plots,
     board_key,
-    build_plots,
+    learning_curves,
 )
 from benchharness.leaderboard.report.run import RunSection, build_run
 from benchharness.leaderboard.report.table import (
@@ -52,7 +50,7 @@ class Group:
         statistics: Pairs (name of a task that the runs have predicted, line with statistics over
             seeds), for each task with more to report than one score (see `table.says_more`).
         reproductions: Comparisons with published scores of the same model.
-        curves: Charts with the learning curves of all seeds; empty for a single run.
+        curves: Charts with the learning curves of all seeds, as HTML; empty for a single run.
         runs: Contents of the runs' own sections.
         predictions: Pairs (name of a task, address of the page that shows the predictions for it).
     """
@@ -61,7 +59,7 @@ class Group:
     title: str
     statistics: tuple[tuple[str, str], ...]
     reproductions: tuple[Reproduction, ...]
-    curves: tuple[Figure, ...]
+    curves: Markup
     runs: tuple[RunSection, ...]
     predictions: tuple[tuple[str, str], ...]
 
@@ -130,7 +128,7 @@ class Page:
 
     Attributes:
         tables: Tables of the leaderboards.
-        plots: Plots of each leaderboard.
+        additions: For each leaderboard, the HTML of its additions (see `addition.Addition`).
         added: For each leaderboard, the sections that extensions add, as pairs (heading, HTML).
         parts: For each leaderboard, a pair (its table, runs of each of its entries), for the
             sections with all details of the runs; empty if these sections are in separate files.
@@ -141,7 +139,7 @@ class Page:
     """
 
     tables: tuple[TableView, ...]
-    plots: tuple[Plots, ...]
+    additions: tuple[Sequence[Markup], ...]
     added: tuple[Sequence[tuple[str, str]], ...]
     parts: tuple[tuple[TableView, tuple[EntryRuns, ...]], ...]
     others: tuple[RunSection, ...]
@@ -162,18 +160,17 @@ def build_page(
 
     Args:
         boards: Leaderboards to show.
-        details: Runs that get a section with all details, and whose costs are plotted. The iterable
-            is read once. Of all other runs on the leaderboards, only the scores are shown.
-        background: Data for plots and comparisons that the boards do not contain.
+        details: Runs that get a section with all details, and that additions get. The iterable is
+            read once. Of all other runs on the leaderboards, only the scores are shown.
+        background: Data and content that the boards do not contain.
     """
     places = background.places
-    sections, facts, parity = dict[str, RunSection](), dict[str, RunFacts](), dict[str, str]()
+    sections, parity = dict[str, RunSection](), dict[str, str]()
     for run in details:  # the iterable can be read only once
         if not places:
             sections[run.job.key] = build_run(run)
-        if (found := facts_of(run)) is not None:
-            seconds = background.timed.seconds.get(run.job.weights)
-            facts[run.job.key] = replace(found, predict_seconds=seconds)
+        for addition in background.additions:
+            addition.add_run(run)
         parity[run.job.key] = parity_of(run)
     tables = tuple(
         build_table(
@@ -184,8 +181,8 @@ def build_page(
         )
         for number, board in enumerate(boards, start=1)
     )
-    plots = (
-        build_plots(board, table.anchor, facts, background)
+    additions = (
+        [each.section(board, table.anchor, background) for each in background.additions]
         for board, table in zip(boards, tables, strict=True)
     )
     entries = [entry for board in boards for entry in board.entries]
@@ -194,7 +191,7 @@ def build_page(
     others = tuple(section for key, section in sections.items() if key not in placed)
     page = Page(
         tables=tables,
-        plots=tuple(plots),
+        additions=tuple(additions),
         added=tuple(background.sections.get(board_key(board), ()) for board in boards),
         parts=tuple(parts),
         others=others,
@@ -265,7 +262,9 @@ def groups_of(
             statistics=tuple((c.task, statistics(c)) for c in cells if says_more(c)),
             reproductions=tuple(r for r in reproduced if r.task in runs[0].trained_tasks),
             # The learning curve of a single run is shown in the section of the run instead.
-            curves=seed_figures(curves, found[0].job.curve_split) if len(curves) > 1 else (),
+            curves=(
+                learning_curves(curves, found[0].job.curve_split) if len(curves) > 1 else Markup()
+            ),
             runs=tuple(found),
             predictions=tuple(
                 (cell, predictions[anchor, cell])

@@ -15,7 +15,7 @@ from benchharness.leaderboard.boards.published import (
     PublishedCell,
     PublishedRow,
 )
-from benchharness.leaderboard.report.plots.cost import Sizes, count_text, published_size
+from benchharness.leaderboard.report.sizes import Sizes, count_text, published_size
 from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import score_title
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
+from markupsafe import Markup
+
 from benchharness.leaderboard.boards.cell import shown
 from benchharness.leaderboard.boards.reproduction import parity_of
 from benchharness.leaderboard.job import (
@@ -18,8 +20,7 @@ from benchharness.leaderboard.job import (
     TOGETHER,
     Job,
 )
-from benchharness.leaderboard.report.plots import Figure
-from benchharness.leaderboard.report.plots.lines import curve_figures
+from benchharness.leaderboard.report.addition import learning_curves
 from benchharness.leaderboard.report.table import run_anchor
 from benchharness.leaderboard.result import (
     Cost,
@@ -51,7 +52,7 @@ class RunSection:
         log: Traceback or end of the log; empty for a finished run.
         evaluations: Scores and predictions of each split.
         curve: Points of the learning curve.
-        figures: Charts of the learning curve: training loss and scores.
+        charts: Charts of the learning curve, as HTML; empty if no extension draws them.
         curve_flags: Warnings about the training loss.
         cost: Pairs (kind of cost, value as text), e.g. ("steps", "1,234").
         provenance: Provenance of the result, as JSON data.
@@ -68,7 +69,7 @@ class RunSection:
     log: str = ""
     evaluations: tuple[Evaluation, ...] = ()
     curve: tuple[CurvePoint, ...] = ()
-    figures: tuple[Figure, ...] = ()
+    charts: Markup = field(default_factory=Markup)
     curve_flags: tuple[str, ...] = ()
     cost: tuple[tuple[str, str], ...] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
@@ -128,7 +129,7 @@ def build_run(run: Result | Failure) -> RunSection:
         time=time,
         evaluations=run.evaluations,
         curve=run.curve,
-        figures=curve_figures(run.curve, run.job.curve_split),
+        charts=learning_curves({"": run.curve}, run.job.curve_split),
         curve_flags=curve_flags([point.loss for point in run.curve]),
         cost=tuple(_cost(run.cost)),
         provenance=run.provenance,

@@ -15,7 +15,6 @@ from benchharness.leaderboard.boards.imported import imported_blocks
 from benchharness.leaderboard.boards.published import published_blocks
 from benchharness.leaderboard.boards.reproduction import Reproduction, reproductions
 from benchharness.leaderboard.comparing.contrast import ALPHA, Contrast
-from benchharness.leaderboard.report.plots.cost import Sizes, known_size
 from benchharness.leaderboard.report.rows import (
     CellView,
     Column,
@@ -28,6 +27,7 @@ from benchharness.leaderboard.report.rows import (
     percent,
     row_anchor,
 )
+from benchharness.leaderboard.report.sizes import Sizes, known_size
 from benchharness.leaderboard.text import counted, grouped, rounded
 from benchharness.tasks.suites import find_task, title_of
 

@@ -25,7 +25,7 @@ from benchharness.leaderboard.report import (
     group_runs,
     groups_of,
 )
-from benchharness.leaderboard.report.plots.section import Background, Pages, Places
+from benchharness.leaderboard.report.addition import Background, Pages, Places, added_styles
 from benchharness.leaderboard.report.rows import RowView, digest_of, source_link, year_in
 from benchharness.leaderboard.report.run import build_run
 from benchharness.leaderboard.report.table import group_anchor, run_anchor
@@ -35,18 +35,11 @@ from benchharness.tasks.suites import distinct_title, split_title
 
 _HERE = Path(__file__).parent
 
-_STYLES = ("style.css", "plots.css")
-_SCRIPTS = (
-    "unpack.js",
-    "tip.js",
-    "table.js",
-    "compare.js",
-    "copy.js",
-    "plots.js",
-    "state.js",
-    "page.js",
-)
-"""Scripts of the report. Each is a separate element, whose digest is in the page's
+_STYLE = "style.css"
+_SCRIPTS = ("unpack.js", "tip.js", "table.js", "compare.js", "copy.js")
+_LAST_SCRIPTS = ("state.js", "page.js")
+"""Scripts of the report. Those of extensions come between the two groups, because the last two
+read all controls of the page. Each script is a separate element, whose digest is in the page's
 Content-Security-Policy.
 """
 
@@ -76,14 +69,14 @@ class About:
     paths: bool = False
 
 
-_NOTHING, _NONE = About(), Background()
+_NOTHING = About()
 
 
 def render_report(
     boards: Sequence[Board],
     details: Iterable[Result | Failure],
     generated: str,
-    background: Background = _NONE,
+    background: Background | None = None,
     about: About = _NOTHING,
 ) -> str:
     """Render the report as HTML.
@@ -93,13 +86,16 @@ def render_report(
         details: Runs that get a section with all details. They are read one at a time, so `details`
             may be a generator. Their predictions are not used.
         generated: Date and time, as text for the header of the page.
-        background: Data for plots and comparisons that the boards do not contain.
+        background: Data and content that the boards do not contain.
         about: Title and description of the page.
     """
+    background = Background() if background is None else background
+    styles = (path for addition in background.additions for path in addition.styles)
+    scripts = (path for addition in background.additions for path in addition.scripts)
     return render_page(
         "page.html.j2",
-        _STYLES,
-        _SCRIPTS,
+        (_STYLE, *styles),
+        (*_SCRIPTS, *scripts, *_LAST_SCRIPTS),
         page=build_page(boards, details, background),
         generated=generated,
         about=about,
@@ -115,8 +111,8 @@ def write_page(path: Path, html: str) -> None:
 
 def render_page(
     template: str,
-    style_names: Iterable[str],
-    script_names: Iterable[str],
+    style_names: Iterable[str | Path],
+    script_names: Iterable[str | Path],
     assets: Path = _HERE,
     **values: Any,
 ) -> str:
@@ -127,8 +123,8 @@ def render_page(
 
     Args:
         template: File name of the template.
-        style_names: File names of the styles.
-        script_names: File names of the scripts.
+        style_names: File names or paths of the styles.
+        script_names: File names or paths of the scripts.
         assets: Folder with the styles, the scripts and a folder `templates`. A file that it does
             not contain is taken from the folder of the report.
         values: Variables for the template.
@@ -196,7 +192,9 @@ def write_runs(
     pages = {cell: f"../{address}" for cell, address in predictions.items()}
     folder = page.with_suffix(".runs")
     folder.mkdir(parents=True, exist_ok=True)
-    said = (about.version, _code(), about.title, page.name, str(about.paths))
+    styles = added_styles()
+    code = _code(_HERE, *dict.fromkeys(path.parent for path in styles))
+    said = (about.version, code, about.title, page.name, str(about.paths))
     files = list(_files(boards, pages, said))
     stale = [file for file in files if not _shows(folder / file.name, file.mark)]
     # The runs for all outdated files are read in one pass, in the order of the keys. So the next
@@ -207,7 +205,7 @@ def write_runs(
         groups = groups_of(file.board, file.entry, sections, pages)
         html = render_page(
             "runs.html.j2",
-            _STYLES,
+            (_STYLE, *styles),
             (),
             entry=EntryRuns(entry=file.entry, groups=tuple(groups)),
             board=file.board,
@@ -255,9 +253,10 @@ def _files(boards: Iterable[Board], pages: Pages, said: Sequence[str]) -> Iterat
 
 
 @cache
-def _code() -> str:
-    """Return a digest of this package's code; if it changes, all pages must be written again."""
-    files = sorted(path for path in _HERE.rglob("*") if path.suffix in (".py", ".j2", ".css"))
+def _code(*folders: Path) -> str:
+    """Return a digest of the code in these folders, on which the content of pages depends."""
+    every = (path for folder in folders for path in folder.rglob("*"))
+    files = sorted(path for path in every if path.suffix in (".py", ".j2", ".css"))
     return digest_of(*(path.read_text(encoding="utf-8") for path in files))
 
 
@@ -280,7 +279,7 @@ def _digests(texts: Iterable[str]) -> str:
 
 
 @cache
-def _asset(home: Path, name: str) -> Markup:
+def _asset(home: Path, name: str | Path) -> Markup:
     """Return the text of a style or script, without comments and indentation."""
     file = home / name if (home / name).is_file() else _HERE / name
     lines = map(str.strip, file.read_text(encoding="utf-8").splitlines())

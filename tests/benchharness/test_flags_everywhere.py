@@ -31,19 +31,19 @@ from benchharness.extensions.calibration.figures import calibration_figures
 from benchharness.extensions.curves.figures import layer_figures, stage_figures
 from benchharness.extensions.curves.find import curves_of
 from benchharness.extensions.exports.command import PREDICTIONS, Format
-from benchharness.extensions.which.answers import find_answers
-from benchharness.leaderboard.boards.board import Board, build_boards
-from benchharness.leaderboard.boards.reproduction import reproductions
-from benchharness.leaderboard.job import Setting, Stage
-from benchharness.leaderboard.report.plots import NamedEntry, named_entries
-from benchharness.leaderboard.report.plots.lines import shot_figures
-from benchharness.leaderboard.report.plots.rows import categories_of_task, spread_of_task
-from benchharness.leaderboard.report.plots.section import Plots
-from benchharness.leaderboard.report.plots.tradeoff import (
+from benchharness.extensions.plots.chart import NamedEntry, named_entries
+from benchharness.extensions.plots.lines import shot_figures
+from benchharness.extensions.plots.rows import categories_of_task, spread_of_task
+from benchharness.extensions.plots.section import Plots
+from benchharness.extensions.plots.tradeoff import (
     cost_table,
     measured_points,
     tradeoffs,
 )
+from benchharness.extensions.which.answers import find_answers
+from benchharness.leaderboard.boards.board import Board, build_boards
+from benchharness.leaderboard.boards.reproduction import reproductions
+from benchharness.leaderboard.job import Setting, Stage
 from benchharness.leaderboard.report.table import build_table
 from benchharness.leaderboard.report.write import template_module
 from benchharness.leaderboard.result import Result
@@ -55,12 +55,13 @@ from benchharness.tasks.answers.base import CONSTANT
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import SUITES, find_task
-from tests.helpers.boards import board_of, facts_by_key, make_row, one_board, plotted, row_of
+from tests.helpers.boards import board_of, make_row, one_board, plotted, row_of
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.compared_runs import made
 from tests.helpers.extensions import of_extensions
 from tests.helpers.learned_engine import LearnedEngine
 from tests.helpers.made_engine import Told
+from tests.helpers.plots import facts_by_key
 
 ROOT = Path(__file__).parents[2]
 DB, HUB = "board.sqlite", "hub.sqlite"
@@ -614,8 +615,8 @@ PARTS: Mapping[str, str] = {
     "row.html.j2": f'<abbr class="flag" title="3 of 3 seeds collapsed ({CONSTANT})">!</abbr>',
     "group.html.j2": f'<abbr class="flag" title="{CONSTANT}">!</abbr>',
     "run.html.j2": f'<p class="flag">! {CONSTANT}</p>',
-    "plots/figure.html.j2": '<td class="number">50.0!</td>',
-    "plots/section.html.j2": "A cross is a run that learned nothing (collapsed)",
+    "figure.html.j2": '<td class="number">50.0!</td>',
+    "section.html.j2": "A cross is a run that learned nothing (collapsed)",
     "board.html.j2": '<span class="flag">!</span> marks a score with a warning',
 }
 """Output of each report template for a flagged score."""
@@ -630,6 +631,7 @@ PUBLISHED = {"reproduction.html.j2"}  # needs official data; tested below
 def test_every_part_of_the_report_page_has_the_flags_of_scores(bench: Any, here: Path) -> None:
     folders = (
         ROOT / "leaderboard/report/templates",
+        ROOT / "benchharness/extensions/plots/templates",
         ROOT / "benchharness/extensions/prediction_pages/templates",
     )
     found = {

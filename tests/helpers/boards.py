@@ -8,7 +8,6 @@ from typing import Any
 
 from benchharness.leaderboard.boards.board import Board, build_boards
 from benchharness.leaderboard.job import Job
-from benchharness.leaderboard.report.plots.cost import RunFacts, facts_of
 from benchharness.leaderboard.result import (
     CurvePoint,
     Evaluation,
@@ -237,8 +236,3 @@ def _scores(task: str, split: str, score: float) -> dict[str, float]:
 def board_of(runs: Iterable[Result]) -> Board:
     """Return the only board of these runs."""
     return one_board(map(row_of, runs))
-
-
-def facts_by_key(runs: Iterable[Result]) -> dict[str, RunFacts]:
-    """Return the facts that a report reads from the runs."""
-    return {run.job.key: found for run in runs if (found := facts_of(run)) is not None}

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from benchharness.leaderboard.boards.board import build_boards
-from benchharness.leaderboard.report.plots.section import Background
+from benchharness.leaderboard.report.addition import Background
 from benchharness.leaderboard.report.write import render_report, write_page
 from benchharness.stored.report import known_sizes
 from tests.helpers.boards import GLUE, row_of

@@ -3,16 +3,20 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from markupsafe import Markup
+
 from benchharness.extensions.calibration.calibrate import (
     Calibration,
     Wanted,
     cell_calibrations,
 )
+from benchharness.extensions.plots import chart
+from benchharness.extensions.plots.lines import ACROSS, Line, Point, line_figure
+from benchharness.extensions.plots.report import draw_figures
+from benchharness.extensions.plots.section import Draw, Plot
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import marked, shown
-from benchharness.leaderboard.report import plots as chart
-from benchharness.leaderboard.report.plots.lines import ACROSS, Line, Point, line_figure
-from benchharness.leaderboard.report.plots.section import Draw, Plot
+from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.store.store import Store
 from benchharness.stored.predictions import StoredPredictions
@@ -75,6 +79,27 @@ def calibration_figures(
     return tuple(
         draw(title, some) for title, some in found.items() for draw in (_reliability, _risk)
     )
+
+
+def draw_alone(entry: Entry, known: Known, anchor: str) -> Markup:
+    """Draw the figures of one system as HTML, without the links to runs that only the report has.
+
+    Args:
+        entry: The system.
+        known: Calibration of the system on each split, keyed by task.
+        anchor: Prefix for the ids of the figures.
+    """
+    named = chart.NamedEntry(id="s", name=entry.name, entry=entry)
+    figures = calibration_figures([named], {entry.runs[0].key: known})
+    return draw_figures([*map(_unlinked, figures)], anchor)
+
+
+def _unlinked(figure: chart.Figure) -> chart.Figure:
+    marks = tuple(replace(mark, href="", entry="") for mark in figure.marks)
+    table = figure.table
+    if table is not None:
+        table = replace(table, rows=tuple(replace(row, href="") for row in table.rows))
+    return replace(figure, marks=marks, table=table)
 
 
 Drawn = Sequence[tuple[chart.NamedEntry, Calibration]]

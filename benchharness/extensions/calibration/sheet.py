@@ -1,8 +1,11 @@
 """Write the section of a sheet about calibration: measures, and accuracy by coverage."""
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
+from markupsafe import Markup
+
+from benchharness.discovery import extensions
 from benchharness.extensions.calibration.calibrate import (
     IN_PERCENT,
     NAMES,
@@ -11,9 +14,8 @@ from benchharness.extensions.calibration.calibrate import (
     cell_calibrations,
 )
 from benchharness.extensions.calibration.command import to_json
-from benchharness.extensions.calibration.figures import calibration_figures
 from benchharness.leaderboard.boards.cell import marked, shown
-from benchharness.leaderboard.report.plots import Figure, NamedEntry
+from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.text import counted
 from benchharness.stored.sheet import Line, Part, Subject, Table
@@ -34,10 +36,6 @@ def part(subject: Subject) -> Part:
     if not known:
         return Part(missing=missing)
     by_task = {each.task: [e for e in known if e.task == each.task] for each in known}
-    runs, named = (
-        subject.entry.runs,
-        NamedEntry(id="s", name=subject.entry.name, entry=subject.entry),
-    )
     sizes = (f"{e.title} {counted(e.rows, 'row')}, {counted(e.seeds, 'seed')}" for e in known)
     return Part(
         text=" ".join(map(_sentence, known)),
@@ -45,18 +43,20 @@ def part(subject: Subject) -> Part:
         "seeds. An ECE close to the ECE of a calibrated model does not indicate a problem.",
         missing=missing,
         tables=[table for each in known for table in _tables(each)],
-        figures=[*map(_unlinked, calibration_figures([named], {runs[0].key: by_task}))],
+        figures=_figures(subject.entry, by_task),
         facts={f"{each.task}:{each.split}": to_json(each) for each in every},
     )
 
 
-def _unlinked(figure: Figure) -> Figure:
-    """Return a figure without the links to sections about runs, which only the report has."""
-    marks = tuple(replace(mark, href="", entry="") for mark in figure.marks)
-    table = figure.table
-    if table is not None:
-        table = replace(table, rows=tuple(replace(row, href="") for row in table.rows))
-    return replace(figure, marks=marks, table=table)
+def _figures(
+    entry: Entry, known: Mapping[str, Sequence[Calibration]]
+) -> Callable[[str], Markup] | None:
+    """Return a function that draws the plots; None without the extension "plots"."""
+    if "plots" not in {each.name for each in extensions()}:
+        return None
+    from benchharness.extensions.calibration.figures import draw_alone
+
+    return partial(draw_alone, entry, known)
 
 
 def _sentence(each: Calibration) -> str:

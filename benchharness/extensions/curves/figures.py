@@ -5,10 +5,8 @@ from dataclasses import replace
 
 from benchharness.extensions.curves.curves import StageCurve, layer_curves
 from benchharness.extensions.curves.find import curves_of
-from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.report import plots as chart
-from benchharness.leaderboard.report.plots.cost import count_text
-from benchharness.leaderboard.report.plots.lines import (
+from benchharness.extensions.plots import chart
+from benchharness.extensions.plots.lines import (
     ACROSS,
     Kind,
     Line,
@@ -18,7 +16,9 @@ from benchharness.leaderboard.report.plots.lines import (
     point_over_seeds,
     table_of,
 )
-from benchharness.leaderboard.report.plots.section import Draw, Plot
+from benchharness.extensions.plots.section import Draw, Plot
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.report.sizes import count_text
 from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import grouped
 

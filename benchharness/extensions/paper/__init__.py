@@ -5,7 +5,7 @@ from benchharness.extension import MEASURE, Command, Extension
 EXTENSION = Extension(
     name="paper",
     package=__name__,
-    needs=("exports",),
+    needs=("exports", "plots"),
     commands={
         "paper": Command(
             "command:paper",

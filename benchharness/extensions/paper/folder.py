@@ -12,13 +12,13 @@ from pkgutil import resolve_name
 from benchharness.errors import BenchError
 from benchharness.extensions.exports.table import SCORE, Choice
 from benchharness.extensions.paper.tables import LongTable, Paper, PaperTable, paper_tables
+from benchharness.extensions.plots.chart import named_entries
+from benchharness.extensions.plots.cost import facts_of, size_of_run, training_flops
+from benchharness.extensions.plots.tradeoff import CROSSES, measured_points, tradeoffs
 from benchharness.leaderboard.boards.board import Board, build_boards
 from benchharness.leaderboard.boards.naming import full_label
 from benchharness.leaderboard.boards.reproduction import reproductions
 from benchharness.leaderboard.job import Job, shown_source, value_text
-from benchharness.leaderboard.report.plots import named_entries
-from benchharness.leaderboard.report.plots.cost import facts_of, size_of_run, training_flops
-from benchharness.leaderboard.report.plots.tradeoff import CROSSES, measured_points, tradeoffs
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import check_place, counted, grouped, whole_file
@@ -192,7 +192,7 @@ def _unfinished(jobs: Sequence[Job], results: Results) -> Iterator[str]:
 
 def _figures(tables: Sequence[PaperTable], results: Results) -> Iterator[tuple[str, bytes]]:
     """Yield a caption and a PDF file for each figure of scores against model size or FLOP."""
-    to_pdf = resolve_name("benchharness.leaderboard.report.plots.pdf:to_pdf")
+    to_pdf = resolve_name("benchharness.extensions.plots.pdf:to_pdf")
     facts = {key: f for key, result in results.items() if (f := facts_of(result))}
     for board in (table.board for table in tables):
         points = [

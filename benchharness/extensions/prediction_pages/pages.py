@@ -13,7 +13,7 @@ from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.boards.naming import heads
 from benchharness.leaderboard.comparing import PredictedSplit
-from benchharness.leaderboard.report.plots.section import Pages
+from benchharness.leaderboard.report.addition import Pages
 from benchharness.leaderboard.report.rows import row_anchor
 from benchharness.leaderboard.report.table import group_anchor
 from benchharness.leaderboard.report.write import write_page as write_html

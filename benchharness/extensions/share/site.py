@@ -14,8 +14,8 @@ from benchharness.extensions.share.checks import Checked, check_repository
 from benchharness.extensions.share.inspect import PublicRows
 from benchharness.extensions.share.repository import Repository
 from benchharness.leaderboard.boards.board import Board, build_boards
-from benchharness.leaderboard.report.plots.cost import ModelSize, known_size
-from benchharness.leaderboard.report.plots.section import Background
+from benchharness.leaderboard.report.addition import Background
+from benchharness.leaderboard.report.sizes import ModelSize, known_size
 from benchharness.leaderboard.report.write import About, render_report, write_page, write_runs
 from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.leaderboard.store.store import Store, open_store

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchharness.leaderboard.report.addition import added_styles
 from benchharness.leaderboard.report.write import render_page
 from benchharness.leaderboard.text import visible
 from benchharness.stored.sheet import Evidence, Part, Subject
 from benchharness.tasks.suites import distinct_title
 
 _HERE = Path(__file__).parent
-_STYLES = ("style.css", "plots.css", "sheet.css")
 _NUMBER = re.compile(r"[-+–<]?[\d.,:]+(e-\d+)?( ?%| s| MB)?[*!]?( to -?[\d.]+)?|–")
 
 MOST_IDS = 100
@@ -74,7 +74,7 @@ def render_sheet(sheet: Sheet, generated: str, version: str) -> str:
             links[heading, name] = anchors.setdefault(key, f"rows-{len(anchors) + 1}")
     return render_page(
         "sheet.html.j2",
-        _STYLES,
+        ("style.css", *added_styles(), "sheet.css"),
         (),
         assets=_HERE,
         sheet=sheet,

@@ -19,8 +19,8 @@ from benchharness.extensions.calibration.calibrate import (
 )
 from benchharness.extensions.calibration.figures import CALIBRATION
 from benchharness.extensions.calibration.judged import Judged, Run, judge
+from benchharness.extensions.plots.chart import named_entries
 from benchharness.leaderboard.comparing import PredictedSplit
-from benchharness.leaderboard.report.plots import named_entries
 from benchharness.leaderboard.store.store import open_store
 from benchharness.splits import evaluate_split, read_split
 from benchharness.stored import gather_boards

@@ -27,10 +27,10 @@ from benchharness.extensions.efficiency.timing import (
     time_encoder,
     variations,
 )
+from benchharness.extensions.plots.cost import timed_of
+from benchharness.extensions.plots.section import Known, build_plots
 from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.job import MACHINE, Setting
-from benchharness.leaderboard.report.plots.cost import timed_of
-from benchharness.leaderboard.report.plots.section import Background, build_plots
 from benchharness.leaderboard.report.run import command_of
 from benchharness.leaderboard.result import Result
 from benchharness.machine import machine_name
@@ -42,8 +42,9 @@ from benchharness.tasks.suites import SUITES, find_task
 from benchharness.tasks.task import score
 from benchharness.training.predict import OutOfMemoryError
 from benchharness.worker.technique import Work
-from tests.helpers.boards import facts_by_key, make_runs, row_of
+from tests.helpers.boards import make_runs, row_of
 from tests.helpers.plans import plan_job, plan_jobs, request_of
+from tests.helpers.plots import facts_by_key
 from tests.helpers.soak import in_part
 from tests.helpers.training import CPU, RECIPE, having
 
@@ -313,9 +314,9 @@ def test_quality_is_plotted_against_prediction_time() -> None:
         for run in runs
         if (known := facts_by_key(runs).get(run.job.key))
     }
-    plots = build_plots(board, "a", facts, Background(timed=found))
+    plots = build_plots(board, "a", Known(facts=facts, timed=found))
     choices = [f.choice for each in plots.tradeoffs for f in each.figures]
     assert "prediction time (A, 2 threads, fp32)" in choices
     assert "prediction time" in plots.tradeoffs[0].table.columns
-    plain = build_plots(board, "a", facts_by_key(runs), Background())
+    plain = build_plots(board, "a", Known(facts=facts_by_key(runs)))
     assert "prediction time" not in plain.tradeoffs[0].table.columns

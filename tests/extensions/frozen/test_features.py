@@ -12,10 +12,10 @@ import benchharness as bh
 from benchharness.errors import BenchError
 from benchharness.extensions.curves.figures import layer_figures
 from benchharness.extensions.frozen import layer_states
+from benchharness.extensions.plots.chart import named_entries
 from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.boards.reproduction import reproductions
 from benchharness.leaderboard.job import Job, Setting
-from benchharness.leaderboard.report.plots import named_entries
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.store.store import open_store
 from benchharness.models import MODELS

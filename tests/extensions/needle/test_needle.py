@@ -11,9 +11,9 @@ from benchharness.driver.plan import plan
 from benchharness.errors import BenchError
 from benchharness.extensions.needle.tasks import DEPTHS, NUMBERS
 from benchharness.extensions.needle.tasks import TASKS as NEEDLE_TASKS
+from benchharness.extensions.plots.rows import category_names
 from benchharness.heads import Limits
 from benchharness.heads.pair import encode
-from benchharness.leaderboard.report.plots.rows import category_names
 from benchharness.models import find_model
 from benchharness.recipes.resolve import resolve_recipe
 from benchharness.tasks.examples import PairPrediction

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -168,7 +169,7 @@ def test_learning_curve_on_held_out_training_rows_is_titled_held_out():
         replace(run, curve=(*run.curve, replace(run.curve[-1], step=30)))
         for run in (make_result(make_job(settings=settings)), make_result(make_job()))
     )
-    titles = [[figure.title for figure in build_run(run).figures] for run in (held, plain)]
+    titles = [re.findall("<b>(.*?)</b>", build_run(run).charts) for run in (held, plain)]
     assert titles[0] == ["training loss", "held-out score"]
     assert titles[1] == ["training loss", "dev score"]
     logged = [{name for _, values in curve_of(run) for name in values} for run in (held, plain)]

@@ -7,7 +7,6 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
-from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -202,20 +201,6 @@ def test_report_entries_can_be_copied_as_csv_markdown_and_latex(page: Opened) ->
     rows = [line for line in latex.splitlines() if line.endswith(r"\\")]
     assert {row.count(" & ") for row in rows} == {12}
     assert r"\textbf{" in rows[1]
-
-
-def test_plot_can_be_saved_as_svg_and_png(page: Opened) -> None:
-    figure = page.page.locator("figure.plot:visible").first
-    with page.page.expect_download() as found:
-        figure.get_by_role("button", name="as SVG").click()
-    root = ET.parse(found.value.path()).getroot()
-    shapes = [each for each in root.iter() if each.get("class") == "shape"]
-    assert len(shapes) == 4
-    assert all((each.get("stroke") or "").startswith("rgb") for each in shapes)
-    assert found.value.suggested_filename == "GLUE-9 against parameters.svg"
-    with page.page.expect_download() as found:
-        figure.get_by_role("button", name="as PNG").click()
-    assert Path(found.value.path()).read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 
 def test_printed_pages_repeat_the_table_heads(page: Opened) -> None:

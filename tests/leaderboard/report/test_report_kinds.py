@@ -5,7 +5,7 @@ from dataclasses import replace
 from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.boards.entry import Intervals, Uncertainty
 from benchharness.leaderboard.job import Setting, Trust
-from benchharness.leaderboard.report.plots.section import Background
+from benchharness.leaderboard.report.addition import Background
 from benchharness.leaderboard.report.run import build_run, command_of
 from benchharness.leaderboard.report.table import build_table
 from benchharness.leaderboard.report.write import render_report

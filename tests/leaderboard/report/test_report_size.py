@@ -9,7 +9,7 @@ import pytest
 from benchharness.leaderboard import report as page
 from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.report import rows
-from benchharness.leaderboard.report.plots.section import Background
+from benchharness.leaderboard.report.addition import Background
 from benchharness.leaderboard.report.write import render_report, write_page
 from benchharness.leaderboard.result import Failure, Result
 from tests.helpers.boards import GLUE, make_job, make_rows

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from benchharness.leaderboard.report.plots import WIDTH, Figure, Mark
-from benchharness.leaderboard.report.plots.tradeoff import MOST_MARKS, Point, tradeoffs
+from benchharness.extensions.plots.chart import WIDTH, Figure, Mark
+from benchharness.extensions.plots.tradeoff import MOST_MARKS, Point, tradeoffs
 
 POWERS = {"k": 1e3, "M": 1e6, "B": 1e9}
 

@@ -1,6 +1,6 @@
 import random
 
-from benchharness.leaderboard.report.plots import Axis, Text, place_labels, shortened
+from benchharness.extensions.plots.chart import Axis, Text, place_labels, shortened
 
 X = Axis(label="", low=0, high=1, start=40, end=500)
 Y = Axis(label="", low=0, high=1, start=300, end=10)

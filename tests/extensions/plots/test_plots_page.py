@@ -7,8 +7,8 @@ from math import log10
 import pytest
 
 from benchharness.leaderboard.boards.board import build_boards
-from benchharness.leaderboard.report.plots.cost import ModelSize
-from benchharness.leaderboard.report.plots.section import Background
+from benchharness.leaderboard.report.addition import Background
+from benchharness.leaderboard.report.sizes import ModelSize
 from benchharness.leaderboard.report.write import render_report
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.tasks.suites import SUITES

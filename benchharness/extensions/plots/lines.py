@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict, Unpack
 
+from benchharness.extensions.plots import chart
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import Cell, marked, shown
 from benchharness.leaderboard.job import ZERO_SHOT
-from benchharness.leaderboard.report import plots as chart
 from benchharness.leaderboard.result import CurvePoint
 from benchharness.leaderboard.statistics import Interval
 from benchharness.tasks.suites import title_of
@@ -65,13 +65,22 @@ class Line:
     corners: Sequence[chart.Corner] = ()
 
 
+class About(TypedDict):
+    """Texts of a figure and the table of its numbers, as in `chart.Figure`."""
+
+    title: str
+    description: str
+    note: str
+    table: chart.Table
+
+
 def line_figure(
     lines: Sequence[Line],
     x: chart.Axis,
     score: str,
     *,
     labels: Iterable[tuple[str, Sequence[chart.Corner]]] = (),
-    **about: Any,
+    **about: Unpack[About],
 ) -> chart.Figure:
     """Create a chart of these lines with a legend.
 

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from benchharness.leaderboard.report.plots import (
+from benchharness.extensions.plots.chart import (
     Axis,
     linear_axis,
     log_axis,
 )
-from benchharness.leaderboard.report.plots.cost import QUANTITIES
+from benchharness.extensions.plots.cost import QUANTITIES
 
 BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
 

@@ -1,13 +1,13 @@
 import pytest
 
-from benchharness.leaderboard.job import Setting
-from benchharness.leaderboard.report.plots.cost import (
+from benchharness.extensions.plots.cost import (
     ModelSize,
     RunFacts,
     facts_of,
     size_of_run,
     training_flops,
 )
+from benchharness.leaderboard.job import Setting
 from tests.helpers.boards import make_job
 from tests.helpers.results import make_cost, make_failure, make_result
 

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
+from benchharness.extensions.plots.chart import named_entries
+from benchharness.extensions.plots.lines import shot_figures
 from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.job import Setting
-from benchharness.leaderboard.report.plots import named_entries
-from benchharness.leaderboard.report.plots.lines import shot_figures
 from benchharness.tasks.suites import SUITES
 from tests.helpers.boards import make_row
 

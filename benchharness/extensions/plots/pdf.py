@@ -6,7 +6,7 @@ import re
 from matplotlib import rc_context
 from matplotlib.figure import Figure as Canvas
 
-from benchharness.leaderboard.report import plots as chart
+from benchharness.extensions.plots import chart
 
 _UNITS = 100  # chart units per inch
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from benchharness.leaderboard.report.plots import Figure
-from benchharness.leaderboard.report.plots.lines import curve_figures, seed_figures
+from benchharness.extensions.plots.chart import Figure
+from benchharness.extensions.plots.lines import curve_figures, seed_figures
 from benchharness.leaderboard.result import CurvePoint
 
 

@@ -2,15 +2,16 @@ from dataclasses import replace
 
 import pytest
 
-from benchharness.leaderboard.report.plots import named_entries
-from benchharness.leaderboard.report.plots.cost import ModelSize
-from benchharness.leaderboard.report.plots.tradeoff import (
+from benchharness.extensions.plots.chart import named_entries
+from benchharness.extensions.plots.tradeoff import (
     Point,
     measured_points,
     published_points,
 )
+from benchharness.leaderboard.report.sizes import ModelSize
 from benchharness.leaderboard.result import Result
-from tests.helpers.boards import TASKS, board_of, facts_by_key, plotted, suite_of
+from tests.helpers.boards import TASKS, board_of, plotted, suite_of
+from tests.helpers.plots import facts_by_key
 
 SIZES = {"minilm": ModelSize(parameters=22e6, backbone=10e6)}
 

@@ -8,19 +8,18 @@ from itertools import pairwise
 from statistics import median
 from typing import Literal
 
+from benchharness.extensions.plots import chart
+from benchharness.extensions.plots.cost import (
+    QUANTITIES,
+    Facts,
+    Quantity,
+    size_of_run,
+)
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import Cell, marked, score_names
 from benchharness.leaderboard.boards.published import PublishedRow, published
 from benchharness.leaderboard.boards.reproduction import LIKE_OURS
-from benchharness.leaderboard.report import plots as chart
-from benchharness.leaderboard.report.plots.cost import (
-    QUANTITIES,
-    Facts,
-    Quantity,
-    Sizes,
-    published_size,
-    size_of_run,
-)
+from benchharness.leaderboard.report.sizes import Sizes, published_size
 from benchharness.leaderboard.text import counted
 from benchharness.tasks.suite import ScoreRule, complete_mean
 

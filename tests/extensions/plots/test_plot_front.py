@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchharness.leaderboard.report.plots.tradeoff import pareto_front
+from benchharness.extensions.plots.tradeoff import pareto_front
 
 # Few distinct values, so that points often have equal costs or scores.
 points = st.lists(

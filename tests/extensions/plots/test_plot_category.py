@@ -2,12 +2,12 @@ import re
 
 import pytest
 
-from benchharness.leaderboard.boards.board import build_boards
-from benchharness.leaderboard.report.plots import Figure, Mark, named_entries
-from benchharness.leaderboard.report.plots.rows import (
+from benchharness.extensions.plots.chart import Figure, Mark, named_entries
+from benchharness.extensions.plots.rows import (
     categories_of_task,
     category_names,
 )
+from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.result import Result
 from benchharness.tasks.suites import SUITES, TASKS
 from tests.helpers.boards import plotted, row_of

@@ -1,30 +1,30 @@
 """Section of the report with all plots of one leaderboard."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.report.plots import (
+from benchharness.extensions.plots.chart import (
     Figure,
     NamedEntry,
     Table,
     named_entries,
 )
-from benchharness.leaderboard.report.plots.cost import Facts, Sizes, Timed
-from benchharness.leaderboard.report.plots.lines import shot_figures
-from benchharness.leaderboard.report.plots.rows import (
+from benchharness.extensions.plots.cost import Facts, Timed
+from benchharness.extensions.plots.lines import shot_figures
+from benchharness.extensions.plots.rows import (
     MOST_ROWS,
     categories_of_task,
     spread_of_task,
 )
-from benchharness.leaderboard.report.plots.tradeoff import (
+from benchharness.extensions.plots.tradeoff import (
     cost_table,
     measured_points,
     published_points,
     tradeoffs,
 )
-from benchharness.leaderboard.report.table import Contrasts
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.report.sizes import Sizes
 from benchharness.leaderboard.store.store import Store
 from benchharness.tasks.suites import title_of
 
@@ -33,16 +33,6 @@ _FEW_ROWS = 60  # maximum total number of rows in seed-by-seed plots that are op
 FEW_ENTRIES = 16
 """Maximum number of entries of a leaderboard whose plots are all plain SVG. If there are more
 entries, the largest plots are compressed, because the page would open slowly otherwise."""
-
-BoardKey = tuple[str, tuple[str, ...], int | None, str]
-
-
-Pages = Mapping[tuple[str, str], str]
-"""Addresses of pages that show predictions, keyed by (id of the section with the runs, task)."""
-
-Places = Mapping[str, str]
-"""Addresses of the files that contain the details of runs, keyed by the ids of their sections."""
-
 
 Draw = Callable[[Sequence[NamedEntry], Board], tuple[Figure, ...]]
 """Function that draws figures, given a leaderboard and its entries with the ids of their marks. The
@@ -87,36 +77,21 @@ class Added(NamedTuple):
     figures: tuple[Figure, ...]
 
 
-def board_key(board: Board) -> BoardKey:
-    """Return a key that identifies a leaderboard, even if it was reduced to its best entries."""
-    first = next((run.key for entry in board.entries for run in entry.runs), "")
-    return board.suite, board.data, board.limit, first
-
-
 @dataclass(frozen=True, kw_only=True)
-class Background:
-    """Data for the report that leaderboards do not contain.
+class Known:
+    """Data for the plots of a leaderboard that the leaderboard does not contain.
 
     Attributes:
+        facts: Costs of runs, keyed by the runs' keys.
         sizes: Sizes of checkpoints, keyed by lower-case name.
         timed: Prediction times of checkpoints.
-        drawings: Functions of extensions that draw figures, keyed by leaderboard (see
-            `board_key`).
-        contrasts: Significance tests of pairs of entries, keyed by leaderboard.
-        predictions: Addresses of pages that show predictions (see `Pages`).
-        places: Addresses of the files that `write_runs` has written with the details of runs (see
-            `Places`); empty if these details are in the page itself.
-        sections: Further sections for each leaderboard, as pairs (heading, HTML), keyed by
-            leaderboard.
+        drawings: Functions of extensions that draw figures.
     """
 
+    facts: Facts = field(default_factory=dict)
     sizes: Sizes = field(default_factory=dict)
     timed: Timed = field(default_factory=Timed)
-    drawings: Mapping[BoardKey, Sequence[Drawing]] = field(default_factory=dict)
-    contrasts: Mapping[BoardKey, Contrasts] = field(default_factory=dict)
-    predictions: Pages = field(default_factory=dict)
-    places: Places = field(default_factory=dict)
-    sections: Mapping[BoardKey, Sequence[tuple[str, str]]] = field(default_factory=dict)
+    drawings: Sequence[Drawing] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,7 +172,7 @@ class Plots:
         return any(figures) or any(drawn for *_, drawn in self.added)
 
 
-def build_plots(board: Board, anchor: str, facts: Facts, background: Background) -> Plots:
+def build_plots(board: Board, anchor: str, known: Known) -> Plots:
     """Create the plots of a leaderboard.
 
     The truth value of the result is False if there is nothing to plot.
@@ -205,11 +180,10 @@ def build_plots(board: Board, anchor: str, facts: Facts, background: Background)
     Args:
         board: Leaderboard to plot.
         anchor: Id of the leaderboard's table.
-        facts: Costs of runs, keyed by the runs' keys.
-        background: Data for plots that the leaderboard does not contain.
+        known: Data that the leaderboard does not contain.
     """
     named = named_entries(board, anchor)
-    found = tuple(_tradeoffs(board, anchor, named, facts, background))
+    found = tuple(_tradeoffs(board, anchor, named, known))
     spreads = (spread_of_task(named, task) for task in board.tasks)
     categories = (categories_of_task(named, board.rule, task) for task in board.tasks)
     ranked = sorted(found, key=lambda each: (each.score != board.rule.name, -each.measured))
@@ -224,19 +198,18 @@ def build_plots(board: Board, anchor: str, facts: Facts, background: Background)
         categories=tuple(filter(None, categories)),
         shots=shot_figures(named, board),
         added=tuple(
-            Added(kind, heading, draw(named, board))
-            for kind, heading, draw in background.drawings.get(board_key(board), ())
+            Added(kind, heading, draw(named, board)) for kind, heading, draw in known.drawings
         ),
     )
 
 
 def _tradeoffs(
-    board: Board, anchor: str, named: Sequence[NamedEntry], facts: Facts, known: Background
+    board: Board, anchor: str, named: Sequence[NamedEntry], known: Known
 ) -> Iterator[Tradeoff]:
     for place, task in enumerate((None, *board.tasks)):
         if task is None and not board.shows_score:
             continue
-        measured = measured_points(named, board.rule, task, facts, known.sizes)
+        measured = measured_points(named, board.rule, task, known.facts, known.sizes)
         if not measured:
             continue
         points = [*measured, *published_points(board, anchor, task, known.sizes)]

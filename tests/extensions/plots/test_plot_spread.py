@@ -2,8 +2,8 @@ import re
 
 import pytest
 
-from benchharness.leaderboard.report.plots import Axis, Figure, Mark, named_entries
-from benchharness.leaderboard.report.plots.rows import spread_of_task
+from benchharness.extensions.plots.chart import Axis, Figure, Mark, named_entries
+from benchharness.extensions.plots.rows import spread_of_task
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.statistics import median_interval
 from tests.helpers.boards import board_of, plotted

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import median
 
+from benchharness.extensions.plots import chart
 from benchharness.leaderboard.boards.cell import Cell, marked, score_bounds, score_names, shown
-from benchharness.leaderboard.report import plots as chart
 from benchharness.leaderboard.statistics import Interval, useful_interval
 from benchharness.leaderboard.text import counted
 from benchharness.tasks.suite import ScoreRule

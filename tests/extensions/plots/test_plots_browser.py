@@ -1,5 +1,6 @@
 """Tests of the plots in a browser: each shows, and their script works under the page's policy."""
 
+import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -7,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from benchharness.extensions.plots.section import FEW_ENTRIES
 from benchharness.leaderboard.boards.board import build_boards
-from benchharness.leaderboard.report.plots.section import FEW_ENTRIES, Background
+from benchharness.leaderboard.report.addition import Background
 from benchharness.leaderboard.report.write import render_report, write_page
 from benchharness.leaderboard.result import Result
 from tests.helpers.boards import GLUE, plotted, row_of, suite_of
@@ -189,3 +191,17 @@ def test_plots_of_long_leaderboards_are_loaded_when_viewed(
         assert page.run("document.querySelectorAll('.mark.row').length") == 2 * (FEW_ENTRIES + 1)
         assert page.run("document.querySelectorAll('.mark.row.lit').length") == 2
         assert page.complaints == []
+
+
+def test_plot_can_be_saved_as_svg_and_png(page: Opened) -> None:
+    figure = page.page.locator("figure.plot:visible").first
+    with page.page.expect_download() as found:
+        figure.get_by_role("button", name="as SVG").click()
+    root = ET.parse(found.value.path()).getroot()
+    shapes = [each for each in root.iter() if each.get("class") == "shape"]
+    assert len(shapes) == 3
+    assert all((each.get("stroke") or "").startswith("rgb") for each in shapes)
+    assert found.value.suggested_filename == "GLUE-9 against parameters.svg"
+    with page.page.expect_download() as found:
+        figure.get_by_role("button", name="as PNG").click()
+    assert Path(found.value.path()).read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
