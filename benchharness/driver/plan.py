@@ -19,7 +19,7 @@ from benchharness.errors import BenchError, DataError, ModelError
 from benchharness.leaderboard.job import MACHINE, Job, Kind, Setting, Start
 from benchharness.machine import cpu_has_bf16
 from benchharness.models import BASELINES, ModelSpec, weights_identity
-from benchharness.models.families import is_unchecked
+from benchharness.models.families import CLASSIFIED, is_unchecked
 from benchharness.models.folder import stated_pooling
 from benchharness.models.weights import (
     family_config,
@@ -215,11 +215,12 @@ def _unchecked_families(models: Iterable[ModelSpec]) -> Iterator[str]:
     for model in models:
         config = family_config(model)
         # No message is needed for a model that cannot be loaded, because it raises an error later.
-        if config and is_unchecked(config) and _is_loadable(model):
+        is_known = not config or config.get("model_type") in CLASSIFIED
+        if not is_known and is_unchecked(config) and _is_loadable(model):
             yield (
-                f"{model.name} belongs to the family {config['model_type']}, and it is unknown how "
-                "its authors classify a text. A new layer reads the state of the first token, or "
-                "of the last token if a test shows that tokens attend only to earlier tokens."
+                f"{model.name} belongs to the family {config['model_type']}, and no one checked "
+                "how this family is read. A new layer reads the state of the first token, or of "
+                "the last token if a test shows that tokens attend only to earlier tokens."
             )
 
 
