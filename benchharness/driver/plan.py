@@ -168,6 +168,7 @@ def plan(request: Request) -> Plan:
             *(few_rows.notes() if few_rows else ()),
             *few_steps(request, jobs.values(), reader.rows),
             *unreadable(encoders, leading_tasks(request.single_tasks)),
+            *(n for each in parts.techniques for n in each.notes(encoders, jobs.values())),
         ),
     )
 

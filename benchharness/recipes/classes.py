@@ -128,6 +128,7 @@ def _of_recipe(recipe: Recipe) -> Iterator[str]:
         yield f"the sum of both orders (orders={ADDED_ORDERS})"
     if recipe.span and (recipe.span.beam_size or recipe.span.answerable_weight):
         yield "ELECTRA's span head (beam_size, answerable_weight)"
+    yield from (g.unpublished for g in recipe.added.values() if hasattr(g, "unpublished"))
     if recipe.tag and recipe.tag.lstm_size:
         yield "a BiLSTM on the encoder (lstm_size)"
     if recipe.encoder.features not in (FINE_TUNED, "last"):
