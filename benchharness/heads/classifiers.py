@@ -183,7 +183,7 @@ POOLINGS: Mapping[str, Pooling] = {
     "fnet": BERT,
     "funnel": Pooling(dropout=FUNNEL_RATE, tags=FUNNEL_RATE),
     "gpt2": GPT,
-    "gte": BERT,
+    "gte": DEFAULT,  # transformers loads its encoder without a pooler
     "ibert": ROBERTA,
     "jina_embeddings_v3": ROBERTA,
     "layoutlm": BERT,
