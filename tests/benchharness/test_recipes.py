@@ -22,7 +22,9 @@ TIMES = {"reference", "passes"}
 REQUIRED = {name for name, facts in SETTINGS.items() if facts.stated} - WINDOWS - VECTORS - TIMES
 OF_HEADS = {"span": WINDOWS, "ranking": VECTORS, "timed": TIMES}
 OURS = ("fast", "checkpoints", "features", "few-rows", "few-shot")
-PAPERS = [name for name in packaged_names() if name not in (*OURS, "text")]
+OVER = ("lora", "qlora", "text")
+"""Recipes of extensions whose values are added to those of a model's own recipe."""
+PAPERS = [name for name in packaged_names() if name not in (*OURS, *OVER)]
 
 
 def value(spec: ModelSpec, task: str, name: str, recipe: str | None = None) -> object:

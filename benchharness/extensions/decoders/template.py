@@ -1,16 +1,19 @@
 """Technique that puts the texts of an example into a template, such as "{a} {b}"."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial, update_wrapper
+from typing import TYPE_CHECKING, Any
 
-from benchharness.encoder import Encoder
 from benchharness.errors import DataError
-from benchharness.heads import Head, Limits, head_for
+from benchharness.heads import Limits
 from benchharness.tasks.examples import PairExample
 from benchharness.tasks.task import Task
 from benchharness.training.batching import Features
 from benchharness.worker.technique import Technique
+
+if TYPE_CHECKING:
+    from benchharness.worker.task_setup import TaskSetup
 
 
 @dataclass(kw_only=True)
@@ -22,20 +25,29 @@ class Template(Technique):
         template: str = self.work.recipe.added["template"].template
         return template
 
-    def head(self, task: Task, encoder: Encoder) -> Head | None:  # noqa: ARG002
-        """Return the usual pair head, whose rows contain the templates; None for other heads."""
-        if task.head != "pair":
-            return None
-        usual, template = head_for(task, self.work.recipe.of_head(task.head)), self._template
-
-        def encode(examples: Sequence[PairExample], tokenizer: Any, limits: Limits) -> Features:
-            return usual.encode([filled(template, each) for each in examples], tokenizer, limits)
-
-        return replace(usual, encode=encode)
+    def on_setups(self, setups: Sequence["TaskSetup"]) -> None:
+        """Make the pair heads of the setups encode the filled template of each example."""
+        for setup in setups:
+            if setup.task.head == "pair":
+                usual = setup.head.encode
+                encode = partial(encode_filled, self._template, usual)
+                # The name of the function is part of the key of cached features.
+                setup.head = replace(setup.head, encode=update_wrapper(encode, usual))
 
     def feature_key(self, task: Task) -> str:
         """Return the task's name and the template, which affect the encoding."""
         return f" {task.name} {self._template!r}"
+
+
+def encode_filled(
+    template: str,
+    encode: Callable[[Sequence[Any], Any, Limits], Features],
+    examples: Sequence[PairExample],
+    tokenizer: Any,
+    limits: Limits,
+) -> Features:
+    """Encode examples as one text each, with the function `encode` of a head."""
+    return encode([filled(template, each) for each in examples], tokenizer, limits)
 
 
 def filled(template: str, example: PairExample) -> PairExample:

@@ -13,6 +13,8 @@ from benchharness.errors import BenchError, ModelError
 from benchharness.extensions.adapters.hyperparameters import ALL_LINEAR, AdapterOptions
 from benchharness.extensions.adapters.technique import add_adapters, merge_adapters
 from benchharness.heads.pair import PairNetwork
+from benchharness.models import MODELS
+from benchharness.recipes import resolve_recipe
 from benchharness.training.optimizer import param_groups
 from benchharness.training.predict import predict
 from tests.helpers.families import FAMILIES, make_config
@@ -113,6 +115,27 @@ def test_dropout_of_adapters_is_active_in_training_only(peft: Any):
     dropped, kept = layer.train()(inputs), layer.eval()(inputs)
     assert not torch.allclose(dropped, kept)
     torch.testing.assert_close(layer(inputs), kept)
+
+
+TASKS = ("glue/rte", "superglue/copa", "squad/v1.1", "conll2003/ner")
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize(
+    ("recipe", "values"),
+    [
+        ("lora", {"lora_rank": 12, "lora_alpha": 32, "lora_dropout": 0.1, "batch_size": 8}),
+        ("qlora", {"lora_rank": 64, "lora_alpha": 16, "lora_targets": ALL_LINEAR}),
+    ],
+)
+def test_recipes_of_adapters_set_their_values_on_every_head(
+    recipe: str, values: dict[str, Any], task: str
+):
+    spec = MODELS["smollm2-135m"]
+    settings = resolve_recipe(spec, task, recipe, {}).settings
+    assert {name: settings[name].value for name in values} == values
+    rates = {"lora": 1e-4 if task == "conll2003/ner" else 5e-5, "qlora": 2e-4}
+    assert settings["learning_rate"].value == rates[recipe]
 
 
 @pytest.mark.parametrize("family", [name for name in FAMILIES if name not in WITHOUT])

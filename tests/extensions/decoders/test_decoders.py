@@ -16,7 +16,7 @@ from benchharness.errors import BenchError, DataError, ModelError
 from benchharness.extensions.decoders import plan
 from benchharness.extensions.decoders.attention import FullAttention, let_see_all
 from benchharness.extensions.decoders.hyperparameters import read_template
-from benchharness.extensions.decoders.template import Template, filled
+from benchharness.extensions.decoders.template import filled
 from benchharness.heads import Limits, head_for
 from benchharness.models import find_model
 from benchharness.models.folder import check_loadable
@@ -27,6 +27,8 @@ from benchharness.tasks.examples import Mark, PairExample
 from benchharness.tasks.suites import find_task
 from benchharness.training.predict import predict
 from benchharness.worker.job import run_job
+from benchharness.worker.task_setup import load_run
+from benchharness.worker.technique import Work
 from tests.helpers.every_family import save_tiny
 from tests.helpers.plans import plan_job, plan_jobs
 from tests.helpers.training import CPU
@@ -153,14 +155,12 @@ def test_a_template_needs_the_first_text_and_knows_only_two(value: str, expected
 def test_texts_in_a_template_are_encoded_as_one_text(tmp_path: Path):
     folder = str(save_tiny(tmp_path, "llama"))
     job = plan_job(folder, "glue/rte", overrides={"template": r"{a}\nSo: {b}"}, limit=4)
-    work = SimpleNamespace(recipe=Recipe.from_settings(job.settings))
     assert job.settings["template"].value == "{a}\nSo: {b}"
-    encoder = load_encoder(folder, None, seed=1)
-    technique = Template(work=work)
-    found = technique.head(RTE, encoder).encode([PAIR], encoder.tokenizer, Limits(max_tokens=48))
+    run = load_run(Work.to_predict(job, CPU))
+    (setup,) = run.setups
+    found = setup.head.encode([PAIR], run.encoder.tokenizer, Limits(max_tokens=48))
     text = "the storm came\nSo: it was late"
-    assert found.token_ids.tolist() == encoder.tokenizer(text)["input_ids"]
-    assert technique.head(find_task("conll2003/ner"), encoder) is None
+    assert found.token_ids.tolist() == run.encoder.tokenizer(text)["input_ids"]
     other = replace(job, settings=job.settings | {"template": job.settings["epochs"]})
     assert other.key != job.key
 
