@@ -2,13 +2,7 @@
 
 from dataclasses import dataclass
 
-from benchharness.hyperparameter import (
-    BELOW_ONE,
-    COUNT_OR_NONE,
-    NOT_NEGATIVE,
-    hyperparameter,
-    one_of,
-)
+from benchharness.hyperparameter import BELOW_ONE, COUNT_OR_NONE, hyperparameter, one_of
 
 QUERY_VALUE, ALL_LINEAR = "query-value", "all-linear"
 
@@ -35,7 +29,7 @@ class AdapterOptions:
         },
         aliases="lora_r rank",
     )
-    lora_alpha: float = hyperparameter(NOT_NEGATIVE, 0.0, needs="lora_rank")
+    lora_alpha: int = hyperparameter(COUNT_OR_NONE, 0, needs="lora_rank")
     lora_dropout: float = hyperparameter(BELOW_ONE, 0.0, needs="lora_rank")
     lora_targets: str = hyperparameter(
         one_of(QUERY_VALUE, ALL_LINEAR),

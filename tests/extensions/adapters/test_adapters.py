@@ -94,10 +94,8 @@ def test_all_linear_adapts_every_linear_layer_of_the_layers_but_not_the_pooler(p
     assert not any("classifier" in name or "pooler" in name for name in per_layer)
 
 
-@pytest.mark.parametrize(("alpha", "factor"), [(0.0, 1.0), (8.0, 4.0)])
-def test_the_output_of_adapters_is_scaled_by_alpha_over_rank(
-    peft: Any, alpha: float, factor: float
-):
+@pytest.mark.parametrize(("alpha", "factor"), [(0, 1.0), (8, 4.0)])
+def test_the_output_of_adapters_is_scaled_by_alpha_over_rank(peft: Any, alpha: int, factor: float):
     network = adapt(make_network(), lora_alpha=alpha)
     layer = next(m for m in network.modules() if hasattr(m, "lora_A"))
     nn.init.normal_(layer.lora_B["default"].weight)
