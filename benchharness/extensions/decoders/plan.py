@@ -71,7 +71,8 @@ def has_chat_template(model: ModelSpec) -> bool:
 def _too_large(jobs: Collection[Job]) -> Iterator[str]:
     """Yield a note for each model whose training needs more than this machine's main memory."""
     most, found = main_memory(), dict[str, int]()
-    for job in jobs:
+    trained = (job for job in jobs if job.kind == "model" and not job.is_zero_shot)
+    for job in trained:
         if "lora_rank" not in job.settings and (needed := estimate_states(job)) > most:
             found[job.model] = max(needed, found.get(job.model, 0))
     for name, needed in found.items():

@@ -223,6 +223,7 @@ def test_the_plan_names_lora_rank_if_full_training_needs_too_much_memory(
     assert "needs about 4 GB of memory, but this machine has 2 GB: pass --set lora_rank=8" in notes
     adapted = plan_jobs(folder, "glue/rte", overrides={"lora_rank": "8"})
     assert "machine has" not in " ".join(adapted.notes)
+    assert "machine has" not in " ".join(plan_jobs("majority", "glue/rte").notes)
     monkeypatch.setattr(plan, "main_memory", lambda: 10**12)
     assert "lora_rank" not in " ".join(plan_jobs(folder, "glue/rte").notes)
 
