@@ -229,6 +229,8 @@ def read_weights(loader: Any, folder: Path, config: Any, trust: Trust) -> tuple[
     Raises:
         ModelError: The weights cannot be read, or their shapes do not match the config.
     """
+    is_classifier = loader is transformers.AutoModelForSequenceClassification
+    names = WITH_HEAD.get(config.model_type, {}) if is_classifier else {}
     with loadable(folder, trust) as place:
         try:
             network, info = loader.from_pretrained(
@@ -239,7 +241,7 @@ def read_weights(loader: Any, folder: Path, config: Any, trust: Trust) -> tuple[
                 local_files_only=True,
                 output_loading_info=True,
                 ignore_mismatched_sizes=True,  # reported below with the weights' names
-                key_mapping=WITH_HEAD.get(config.model_type) or None,
+                key_mapping=dict(names) or None,
             )
         except Exception as error:  # a damaged file can make transformers raise anything
             raise ModelError(
