@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from benchharness.encoder import Encoder, load_encoder
+from benchharness.encoder.packing import use_packed_rows
 from benchharness.encoder.padding import try_out
 from benchharness.errors import BenchError, DataError, ModelError
 from benchharness.extensions.decoders import plan
@@ -85,6 +86,22 @@ def test_full_attention_of_a_decoder_equals_an_explicit_mask_of_ones(tmp_path: P
         found = full(input_ids=ids, attention_mask=torch.ones_like(ids))[0]
         expected = usual(input_ids=ids, attention_mask=torch.zeros(1, 1, size, size))[0]
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_full_attention_of_packed_rows_equals_that_of_padded_rows(tmp_path: Path):
+    """GPT-2 computes packed rows in its layers."""
+    padded, packed = (unmasked(tmp_path / name, "gpt2").network.eval() for name in "ab")
+    packed.load_state_dict(padded.state_dict())
+    use_packed_rows(packed, "cpu")
+    rows = [torch.arange(5, 12), torch.arange(5, 17)]
+    ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+    mask = (ids > 0).long()
+    with torch.inference_mode():
+        one, other = (
+            network(input_ids=ids, attention_mask=mask)[0][mask.bool()]
+            for network in (padded, packed)
+        )
+    torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
 
 
 def test_full_attention_of_an_encoder_is_an_error(tmp_path: Path):
