@@ -617,7 +617,9 @@ def packaged_recipe(spec: ModelSpec) -> Path:
     for name in (spec.recipe, spec.family):
         if name in packaged_names():
             return packaged_names()[name]
-    return packaged_names()[_DECODER if is_decoder(spec) else _FALLBACK]
+    # If the family is unknown, it is not looked up on the hub.
+    is_known_decoder = is_causal({"model_type": spec.family})
+    return packaged_names()[_DECODER if is_known_decoder else _FALLBACK]
 
 
 def _packaged_layers(spec: ModelSpec, tables: Sequence[str]) -> Iterator[Mapping[str, Setting]]:
