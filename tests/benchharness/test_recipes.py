@@ -10,7 +10,7 @@ from benchharness.models import MODELS, ModelSpec, find_model
 from benchharness.recipes import Recipe, resolve_recipe
 from benchharness.recipes.read import Protocol, packaged_names, read_recipe
 from benchharness.recipes.recipe import OF_STUDENTS, SETTINGS
-from benchharness.recipes.resolve import protocol_of, start_task, with_start
+from benchharness.recipes.resolve import packaged_recipe, protocol_of, start_task, with_start
 from benchharness.tasks.suites import TASKS
 
 BERT = MODELS["bert-base-uncased"]
@@ -75,6 +75,14 @@ def test_every_recipe_has_every_required_setting_for_every_task(name: str) -> No
         assert all(setting.source.strip() for setting in resolved.settings.values())
         assert resolved.name == "paper"
         Recipe.from_settings(resolved.settings)
+
+
+@pytest.mark.parametrize(
+    ("family", "expected"),
+    [("llama", "decoder"), ("phi3", "decoder"), ("gpt2", "gpt2"), ("bert", "bert"), ("", "bert")],
+)
+def test_decoders_without_a_recipe_of_their_family_share_one(family: str, expected: str) -> None:
+    assert packaged_recipe(ModelSpec(name="x", checkpoint="org/x", family=family)).stem == expected
 
 
 # A value applies to the task that its source names, even if the suite has a value for all tasks.
