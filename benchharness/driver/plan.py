@@ -215,9 +215,10 @@ def _unchecked_families(models: Iterable[ModelSpec]) -> Iterator[str]:
     """Yield a message for each model of a family whose original classification head is unknown."""
     for model in models:
         config = family_config(model)
+        if not config or not is_unchecked(config) or config["model_type"] in CLASSIFIED:
+            continue
         # No message is needed for a model that cannot be loaded, because it raises an error later.
-        is_known = not config or config.get("model_type") in CLASSIFIED
-        if not is_known and is_unchecked(config) and _is_loadable(model):
+        if _is_loadable(model):
             yield (
                 f"{model.name} belongs to the family {config['model_type']}, and no one checked "
                 "how this family is read. A new layer reads the state of the first token, or of "

@@ -101,9 +101,11 @@ _STUDENT = "student"
 """Name of DistilBERT's recipe for students, which overrides a model's own recipe."""
 
 _FALLBACK = "bert"
-_DECODER = "decoder"
 """Name of the recipe for families without a recipe file. It is BERT's recipe, because most later
 papers start from BERT's hyperparameters."""
+
+_DECODER = "decoder"
+"""Name of the recipe for families of decoders without a recipe file."""
 
 _OURS = "ours:"
 """Prefix of the source of a value that benchharness chose because no paper states it."""
