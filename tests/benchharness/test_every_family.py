@@ -38,6 +38,7 @@ from benchharness.training.optimizer import can_be_cut, cut_vocabulary
 from benchharness.training.predict import predict
 from benchharness.worker.task_setup import limits_of
 from tests.helpers.every_family import CLASSIFYING, NOT_MADE, READ, REFUSED, save_tiny
+from tests.helpers.plans import plan_jobs
 from tests.helpers.soak import in_part
 from tests.helpers.training import CPU, having
 from tests.helpers.training import RECIPE as USUAL
@@ -275,6 +276,12 @@ def test_an_unregistered_decoder_is_detected_as_causal(tmp_path: Path):
 )
 def test_decoders_are_recognized_by_their_config(config: dict[str, object], expected: bool):
     assert is_causal(config) is expected
+
+
+@pytest.mark.parametrize(("family", "is_noted"), [("canine", True), ("rembert", False)])
+def test_the_plan_notes_that_no_one_checked_a_family(family: str, is_noted: bool, tmp_path: Path):
+    notes = " ".join(plan_jobs(str(save_tiny(tmp_path, family)), "glue/rte").notes)
+    assert ("no one checked how this family is read" in notes) is is_noted
 
 
 def test_only_unknown_model_families_need_a_trial_forward_pass():
