@@ -78,6 +78,11 @@ NEAR = 1e-5
 """Largest difference of logits, as a share of the largest logit, that is only rounding."""
 
 
+SEES_NEXT = {"mobilebert"}
+"""Families in which the embedding of a token includes those of its neighbours. So the last token of
+a row sees the token id of the padding, which is always that of the padding token."""
+
+
 def inputs_of(encoder: Encoder, example: PairExample, padding: int, side: str) -> dict[str, Tensor]:
     """Return an example with five padding tokens, which have the id `padding`, on one side."""
     features = head_for(RTE).encode([example], encoder.tokenizer, LIMITS)
@@ -112,7 +117,8 @@ def test_logits_of_every_family_depend_on_the_last_word_but_not_on_padding(
             network(**inputs_of(encoder, SHORT, padding, "right"))
             for padding in (encoder.tokenizer.pad_token_id or 0, 7)
         )
-    assert (one - other).abs().max() < NEAR * scale
+    sees_next = (one - other).abs().max() > NEAR * scale
+    assert sees_next == (family in SEES_NEXT)
 
 
 @pytest.mark.parametrize("family", in_part(READ, USED))
