@@ -76,6 +76,11 @@ def test_parity_run_matches_transformers_within_the_limit(tmp_path: Path, family
     assert "".join(letters) == IN_PART[family, kind]
 
 
+OLD_NAME = "ignore:`is_gradient_checkpointing` is deprecated:FutureWarning"
+"""Warning of transformers about a name that PEFT uses."""
+
+
+@pytest.mark.filterwarnings(OLD_NAME)
 @pytest.mark.parametrize(
     ("family", "kind"), in_part(DECODER_CASES, {("modernbert-decoder", "pair"), ("qwen3", "tag")})
 )
@@ -87,6 +92,7 @@ def test_decoders_match_transformers_and_peft_within_the_limit(
     assert found.fp32.largest <= LIMIT
 
 
+@pytest.mark.filterwarnings(OLD_NAME)
 def test_another_scale_of_adapters_exceeds_the_parity_limit(tmp_path: Path):
     folder = str(save_family(tmp_path / "qwen3", "qwen3", **still("qwen3")))
     one, other = (
