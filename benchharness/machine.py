@@ -393,10 +393,11 @@ def _parameters(job: Job) -> float | None:
 
 
 _PROCESS_BYTES = 2e9
-_TRAINED_BYTES = 16
+_WEIGHT_BYTES = 4
+_TRAINED_BYTES = 4 * _WEIGHT_BYTES  # the weight, its gradient and two moments of Adam
 _LOADED_BYTES = 8
 _KEPT_BYTES = 4
-_ACTIVATIONS = 2
+_ACTIVATION_BYTES = 16
 
 
 def estimate_memory(job: Job, *, gpu: bool = False) -> int:
@@ -412,26 +413,50 @@ def estimate_memory(job: Job, *, gpu: bool = False) -> int:
     """
     if job.kind == "baseline":
         return int(_PROCESS_BYTES)
-    parameters = _parameters(job)
+    parameters, each = _parameters(job), bytes_per_weight(job)
     keeps = not {"best_checkpoint", "average_last"}.isdisjoint(job.settings)
     kept = _KEPT_BYTES * (parameters or BERT_BASE) * 1e6 if keeps else 0.0
-    return memory_of(parameters, gpu=gpu) + int(kept)
+    return memory_of(parameters, each, gpu=gpu) + int(kept)
 
 
-def memory_of(parameters: float | None, *, gpu: bool = False) -> int:
+def estimate_states(job: Job) -> int:
+    """Estimate the memory in bytes without which a job cannot train, even with short rows.
+
+    It is the memory of the libraries, the data and the training state (see `bytes_per_weight`).
+    """
+    return int(_PROCESS_BYTES + bytes_per_weight(job) * (_parameters(job) or BERT_BASE) * 1e6)
+
+
+def bytes_per_weight(job: Job) -> int:
+    """Return the bytes of the training state per weight of the encoder.
+
+    A weight in fp32 takes 4 bytes, also if the computation is in bf16. In training, its gradient
+    takes 4 bytes, and each moment of Adam 4 bytes. Adafactor's moments take almost nothing, because
+    they are stored per row and column. If the encoder is frozen, or low-rank adapters are trained
+    instead, only the weights count.
+    """
+    settings = job.settings
+    if "lora_rank" in settings or "features" in settings:
+        return _WEIGHT_BYTES
+    has_moments = "optimizer" not in settings or settings["optimizer"].value == "adamw"
+    return _TRAINED_BYTES if has_moments else 2 * _WEIGHT_BYTES
+
+
+def memory_of(parameters: float | None, each: int = _TRAINED_BYTES, *, gpu: bool = False) -> int:
     """Estimate the main memory in bytes that is needed to train an encoder.
 
-    Libraries and data take 2 GB. On a CPU, each parameter takes 16 bytes (for the weight, the
-    gradient and two moments of Adam, in fp32), and activations take about as much again. With a
-    GPU, each parameter takes 8 bytes, because two copies of the weights in fp32 exist in main
-    memory while the model is loaded.
+    Libraries and data take 2 GB. On a CPU, each parameter takes `each` bytes, and activations take
+    about as much as 16 bytes per parameter. With a GPU, each parameter takes 8 bytes, because two
+    copies of the weights in fp32 exist in main memory while the model is loaded.
 
     Args:
         parameters: The number of parameters in millions. If it is None, the number of BERT-base is
             used.
+        each: Bytes of the training state per parameter, by default those of AdamW (see
+            `bytes_per_weight`).
         gpu: Whether the encoder is trained on a GPU.
     """
-    each = _LOADED_BYTES if gpu else _TRAINED_BYTES * _ACTIVATIONS
+    each = _LOADED_BYTES if gpu else each + _ACTIVATION_BYTES
     return int(_PROCESS_BYTES + each * (parameters or BERT_BASE) * 1e6)
 
 

@@ -11,17 +11,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
+from types import MappingProxyType
 from typing import Any
 from unittest import mock
 
 import numpy as np
 import torch
 import transformers
+from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from benchharness.extensions.adapters import technique as adapters
+from benchharness.extensions.adapters.hyperparameters import ALL_LINEAR
 from benchharness.heads.published import SUMMARY, published_names
 from benchharness.leaderboard.job import Job
+from benchharness.models.families import has_class
 from benchharness.progress import Progress
 from benchharness.recipes.classes import KINDS, LACKING
 from benchharness.tasks.read import read
@@ -30,15 +35,17 @@ from benchharness.tasks.suites import find_task
 from benchharness.training.compute import Compute
 from benchharness.worker import task_setup
 from benchharness.worker.job import run_job
-from benchharness.worker.technique import Work
+from benchharness.worker.technique import Prepared, Work
 from benchmarks.parity import Loop, collate, decaying, encode, fine_tune, predict
-from tests.helpers.families import FAMILIES, make_config, save_family
+from tests.helpers.families import DECODERS, FAMILIES, make_config, save_family
 from tests.helpers.plans import plan_job
 
 __all__ = [
     "CASES",
+    "DECODER_CASES",
     "DEVIATIONS",
     "LIMIT",
+    "LORA",
     "STILL",
     "VALUES",
     "Certified",
@@ -121,7 +128,21 @@ OF_HEADS = {
 
 STILL = {"dropout": "0", "classifier_dropout": "0"}
 
-CASES = [(family, kind) for family in FAMILIES for kind in KINDS if (family, kind) not in LACKING]
+LORA = {
+    "lora_rank": "4",
+    "lora_alpha": "8",
+    "lora_dropout": "0",
+    "lora_targets": ALL_LINEAR,
+}
+"""Settings of low-rank adapters, with which each decoder is also trained."""
+
+DECODER_CASES = [
+    (family, kind) for family in DECODERS for kind in KINDS if has_class(family, KINDS[kind])
+]
+CASES = [
+    *((family, kind) for family in FAMILIES for kind in KINDS if (family, kind) not in LACKING),
+    *DECODER_CASES,
+]
 
 
 # The common start of both sides.
@@ -158,7 +179,13 @@ class Start:
         work = Work.to_predict(job, Compute(device=torch.device("cpu"), precision="fp32"))
         encoder = task_setup.load_pretrained(job, work.recipe)  # draws the job's random numbers
         config = copy.deepcopy(encoder.network.config)
-        network = task_setup.load_run(work, encoder).network
+        run = task_setup.load_run(work, encoder)
+        network = run.network
+        prepared = Prepared(
+            setups=run.setups, network=network, rows={}, features={}, limits=run.limits
+        )
+        for technique in run.techniques:
+            technique.on_network(prepared)  # adds adapters, if the job has them
         return cls(
             job=job,
             kind=kind,
@@ -184,6 +211,8 @@ class Start:
         for name, value in SUMMARY.items() if config.model_type == "convbert" else ():
             setattr(config, name, value)
         network = getattr(transformers, f"AutoModelFor{KINDS[self.kind]}").from_config(config)
+        if "lora_rank" in self.job.settings:
+            network = _with_adapters(network, self.job)
         state = network.state_dict()
         with torch.no_grad():
             for name, their_name in names_of(self.weights, network).items():
@@ -198,8 +227,36 @@ class Start:
         return Loop(**known, epsilon=values.pop("adam_epsilon"), **values, **departures)
 
 
+TRAINED = ".modules_to_save.default"
+"""Part of PEFT's names for the weights of a head; it also keeps a copy of the original head."""
+
+
 def names_of(weights: Mapping[str, Tensor], theirs: Any) -> dict[str, str]:
-    return published_names(weights, theirs.state_dict(), theirs.base_model_prefix)
+    own = {
+        name.replace(TRAINED, ""): name
+        for name in theirs.state_dict()
+        if ".original_module." not in name
+    }
+    found = published_names(weights, own, theirs.base_model_prefix)
+    return {mine: own[name] for mine, name in found.items()}
+
+
+def _with_adapters(network: Any, job: Job) -> Any:
+    """Add PEFT's adapters to all linear layers of a network's layers; its head is trained too."""
+    head = [name for name, _ in network.named_children() if name != network.base_model_prefix]
+    layers = {
+        name.rpartition(".")[2]
+        for name, module in network.named_modules()
+        if ".layers." in name and isinstance(module, nn.Linear)
+    }
+    config = LoraConfig(
+        r=job.settings["lora_rank"].value,
+        lora_alpha=job.settings["lora_alpha"].value,
+        target_modules=sorted(layers),
+        modules_to_save=[n for n in head if [*network.get_submodule(n).parameters()]],
+    )
+    made: PeftModel = get_peft_model(network, config)
+    return made.get_base_model()
 
 
 # The two sides, and their difference.
@@ -228,10 +285,19 @@ def train_ours(start: Start, folder: Path) -> Outcome:
         if progress.phase == "training":
             losses.append(progress.loss or 0.0)
 
-    result = run_job(start.job, report, keep=folder)
+    adapted: dict[str, Tensor] = {}
+    merge = adapters.merge_adapters
+
+    def record(network: Any) -> None:  # before the adapters are merged into the weights
+        adapted.update({name: w.clone() for name, w in network.state_dict().items()})
+        merge(network)
+
+    with mock.patch.object(adapters, "merge_adapters", record):
+        result = run_job(start.job, report, keep=folder)
     encoder = load_file(folder / "model.safetensors")
     weights = {f"encoder.{name}": weight for name, weight in encoder.items()}
     weights |= load_file(folder / "head.safetensors")
+    weights = adapted or weights
     column = {"span": "text", "tag": "tags"}.get(start.kind, "scores")
     answers = [row[column] for row in result.evaluations[0].predictions]
     return Outcome(losses=losses, weights=weights, answers=answers, score=_score(start, answers))
@@ -480,13 +546,23 @@ class Certified:
         return self.holds_in_fp32 and near
 
 
-def certify(family: str, kind: str, folder: Path, *, bf16: bool = True) -> Certified:
-    """Compare a family's head with transformers, in a folder that the family's heads may share."""
+def certify(
+    family: str,
+    kind: str,
+    folder: Path,
+    *,
+    bf16: bool = True,
+    settings: Mapping[str, str] = MappingProxyType({}),
+) -> Certified:
+    """Compare a family's head with transformers, in a folder that the family's heads may share.
+
+    With the `settings` LORA, adapters are trained, and compared with those of PEFT.
+    """
     transformers.logging.disable_progress_bar()
     checkpoint = folder / family
     if not checkpoint.exists():
         save_family(checkpoint, family, **still(family))
-    start = Start.of(str(checkpoint), kind)
+    start = Start.of(str(checkpoint), kind, settings={**STILL, **settings})
     letters = deviations_of(start)
     departures = departures_of(letters)
     ours = train_ours(start, folder / kind)

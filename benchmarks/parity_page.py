@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
@@ -24,9 +24,11 @@ from benchharness.recipes.classes import KINDS
 from benchharness.version import package_version
 from benchmarks.certificate import (
     CASES,
+    DECODER_CASES,
     DEVIATIONS,
     FURTHER,
     LIMIT,
+    LORA,
     STILL,
     VALUES,
     Certified,
@@ -44,7 +46,7 @@ from benchmarks.masks import same_masks_apart
 from benchmarks.planted import DROPOUT_SCALE, PLANTED, planted
 from benchmarks.record import ROOT, load, write
 from benchmarks.tost import ALL, MEASURES, Equivalence, compared, shown
-from tests.helpers.families import FAMILIES, save_family
+from tests.helpers.families import DECODERS, FAMILIES, save_family
 
 __all__ = ["DROPOUT_LIMIT", "Findings", "measure_pairs", "page"]
 
@@ -79,6 +81,7 @@ class Findings:
         first_token: The result of `first_token_apart`.
         dropout: The result of `dropout_apart`.
         masks: The result of `same_masks_apart`.
+        adapters: The results for each decoder and head with low-rank adapters.
     """
 
     cases: list[Certified]
@@ -86,16 +89,19 @@ class Findings:
     first_token: Sequence[float]
     dropout: float
     masks: float
+    adapters: list[Certified] = field(default_factory=list)
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> "Findings":
         """Build the findings from the plain data of `asdict`."""
-        return cls(**{**record, "cases": [Certified.of(each) for each in record["cases"]]})
+        lists = {n: [Certified.of(e) for e in record[n]] for n in ("cases", "adapters")}
+        return cls(**{**record, **lists})
 
     @property
     def red(self) -> list[str]:
         """Names of the checks that fail."""
         found = [f"{each.family} {each.kind}" for each in self.cases if not each.holds]
+        found += [f"{each.family} {each.kind} (LoRA)" for each in self.adapters if not each.holds]
         for name, value in self.faults.items():
             limit = DROPOUT_LIMIT if name == DROPOUT_SCALE else LIMIT
             found += [f"planted and not seen: {name}"] if value <= limit else []
@@ -109,6 +115,15 @@ class Findings:
 def _family(family: str) -> list[Certified]:
     with TemporaryDirectory(prefix="parity-") as folder:
         return [certify(name, kind, Path(folder)) for name, kind in CASES if name == family]
+
+
+def _adapters(family: str) -> list[Certified]:
+    with TemporaryDirectory(prefix="parity-") as folder:
+        return [
+            certify(name, kind, Path(folder), bf16=False, settings=LORA)
+            for name, kind in DECODER_CASES
+            if name == family
+        ]
 
 
 def measure_pairs() -> dict[str, Any]:
@@ -150,11 +165,13 @@ def measure(jobs: int) -> Findings:
     os.environ["OMP_NUM_THREADS"] = "1"
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         rest = pool.submit(measure_pairs)
-        families = [pool.submit(_family, family) for family in FAMILIES]
-        for each in families:
+        families = [pool.submit(_family, family) for family in (*FAMILIES, *DECODERS)]
+        adapted = [pool.submit(_adapters, family) for family in DECODERS]
+        for each in (*families, *adapted):
             each.add_done_callback(_tell)
         return Findings(
             cases=[case for each in families for case in each.result()],
+            adapters=[case for each in adapted for case in each.result()],
             **rest.result(),
         )
 
@@ -199,6 +216,13 @@ of a network.
 
 Cells without a number have no counterpart in transformers: {lacking}. Not compared in bf16: {without} (DeBERTa v1's classes do not support it).
 
+## Low-rank adapters
+
+Each decoder is also trained with low-rank adapters on all linear layers of its layers (`lora_rank=4`, `lora_alpha=8`), by `run_job` and by
+PEFT's model around transformers' class. The table has the largest differences, of the losses, of all adapters and of the head:
+
+{adapters}
+
 ## Deliberate deviations
 
 benchharness deviates from transformers on purpose in the following places. "Difference with it" is the largest relative difference that is due to a deviation,
@@ -234,7 +258,7 @@ def page(
 ) -> str:
     """Return the text of docs/parity.md; `real` is the record of `make equivalence`."""
     cases = {(case.family, case.kind): case for case in findings.cases}
-    rows = [[family, *(_cell(cases.get((family, kind))) for kind in KINDS)] for family in FAMILIES]
+    adapted = {(case.family, case.kind): case for case in findings.adapters}
     known = [case for case in findings.cases if case.bf16 and case.turned]
     halves = [(case.bf16 or 0.0, case.turned or 0.0) for case in known]
     near = [case.rounded[0] / case.rounded[1] for case in findings.cases if case.rounded]
@@ -244,7 +268,8 @@ def page(
         verdict=f"{_verdict(findings)}{_of_real(real)}",
         limit=_short(LIMIT),
         further=FURTHER,
-        cases="\n".join(table(["family", *KINDS], rows)),
+        cases=_table([*FAMILIES, *DECODERS], cases),
+        adapters=_table([*DECODERS], adapted),
         halves=len(halves),
         apart=_short(median(apart for apart, _ in halves)),
         turned=_short(median(turned for _, turned in halves)),
@@ -254,7 +279,7 @@ def page(
         farthest=max(near),
         unseen=100 * max(case.unseen for case in findings.cases),
         without=", ".join(f for f in FAMILIES if f not in {case.family for case in known}),
-        lacking="; ".join(f"{family} {why}" for family, why in WHY_LACKING.items()),
+        lacking="; ".join(f"{family} {why}" for family, why in _lacking().items()),
         meant="\n".join(_meant(findings)),
         faults=", ".join(faults),
         dropout=findings.dropout,
@@ -264,6 +289,20 @@ def page(
         tried=_tried(findings.cases),
         exact=_exact(findings.cases),
     )
+
+
+def _table(families: Sequence[str], cases: Mapping[tuple[str, str], Certified]) -> str:
+    rows = [[family, *(_cell(cases.get((family, kind))) for kind in KINDS)] for family in families]
+    return "\n".join(table(["family", *KINDS], rows))
+
+
+def _lacking() -> dict[str, str]:
+    """Return the heads that have no class in transformers, keyed by family."""
+    heads = {
+        family: [kind for kind in KINDS if (family, kind) not in DECODER_CASES]
+        for family in DECODERS
+    }
+    return {**WHY_LACKING, **{f: f"{', '.join(kinds)} (no class)" for f, kinds in heads.items()}}
 
 
 def _verdict(findings: Findings) -> str:

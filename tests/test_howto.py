@@ -24,6 +24,7 @@ QUICK = ("README.md",)
 NEEDED = {
     "add-head.md": "hatchling",
     "cluster.md": "submitit",
+    "decoders.md": "peft",
     "loggers.md": "tensorboard",
     "serve.md": "onnxruntime",
     "taking.md": "onnxruntime",

@@ -169,8 +169,8 @@ class RunOptions:
         HOW,
         None,
         "Recipe of hyperparameters: paper (default), fast, checkpoints (of one pretraining run), "
-        "few-rows, few-shot (for --shots), features (frozen encoder), tinybert-student (for "
-        "--teacher), or a TOML file.",
+        "few-rows, few-shot (for --shots), features (frozen encoder), lora, qlora, "
+        "tinybert-student (for --teacher), or a TOML file.",
         metavar="paper|NAME|FILE",
         proposes="recipes",
     )

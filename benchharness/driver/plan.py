@@ -19,7 +19,7 @@ from benchharness.errors import BenchError, DataError, ModelError
 from benchharness.leaderboard.job import MACHINE, Job, Kind, Setting, Start
 from benchharness.machine import cpu_has_bf16
 from benchharness.models import BASELINES, ModelSpec, weights_identity
-from benchharness.models.families import is_unchecked
+from benchharness.models.families import CLASSIFIED, is_unchecked
 from benchharness.models.folder import stated_pooling
 from benchharness.models.weights import (
     family_config,
@@ -168,6 +168,7 @@ def plan(request: Request) -> Plan:
             *(few_rows.notes() if few_rows else ()),
             *few_steps(request, jobs.values(), reader.rows),
             *unreadable(encoders, leading_tasks(request.single_tasks)),
+            *(n for each in parts.techniques for n in each.notes(encoders, jobs.values())),
         ),
     )
 
@@ -214,12 +215,14 @@ def _unchecked_families(models: Iterable[ModelSpec]) -> Iterator[str]:
     """Yield a message for each model of a family whose original classification head is unknown."""
     for model in models:
         config = family_config(model)
+        if not config or not is_unchecked(config) or config["model_type"] in CLASSIFIED:
+            continue
         # No message is needed for a model that cannot be loaded, because it raises an error later.
-        if config and is_unchecked(config) and _is_loadable(model):
+        if _is_loadable(model):
             yield (
-                f"{model.name} belongs to the family {config['model_type']}, and it is unknown how "
-                "its authors classify a text. A new layer reads the state of the first token, or "
-                "of the last token if a test shows that tokens attend only to earlier tokens."
+                f"{model.name} belongs to the family {config['model_type']}, and no one checked "
+                "how this family is read. A new layer reads the state of the first token, or of "
+                "the last token if a test shows that tokens attend only to earlier tokens."
             )
 
 

@@ -4,7 +4,7 @@ The hooks check the request, change recipes and add jobs. The part of each techn
 the worker is in worker/technique.py. Extensions have techniques too (`Extension.plans`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -71,6 +71,10 @@ class Technique:
 
         `parts` contains the recipes and the sizes of the splits.
         """
+
+    def notes(self, models: Collection[ModelSpec], jobs: Collection[Job]) -> Iterable[str]:
+        """Return messages for the user about the encoders and the jobs of the plan."""
+        return ()
 
     def jobs(self, parts: "Parts") -> Iterable[Job]:
         """Return the jobs that the technique adds; they come before all other jobs.

@@ -43,6 +43,15 @@ XLNet would cache states for a later segment of the text, which never follows he
 """
 
 
+WITH_HEAD: Mapping[str, Mapping[str, str]] = {
+    "modernbert": {},
+    "modernbert-decoder": {"^lm_head": "head"},
+}
+"""Families with pretrained layers between the encoder and any output layer, which become the pooler
+of the encoder. The values map names of these layers in checkpoints of language models to their
+names in transformers' text classifiers."""
+
+
 def load_config(folder: Path, trust: Trust = NOTHING) -> Any:
     """Load the config of a checkpoint, and set the values that SETTINGS has for its family.
 
@@ -220,6 +229,8 @@ def read_weights(loader: Any, folder: Path, config: Any, trust: Trust) -> tuple[
     Raises:
         ModelError: The weights cannot be read, or their shapes do not match the config.
     """
+    is_classifier = loader is transformers.AutoModelForSequenceClassification
+    names = WITH_HEAD.get(config.model_type, {}) if is_classifier else {}
     with loadable(folder, trust) as place:
         try:
             network, info = loader.from_pretrained(
@@ -230,6 +241,7 @@ def read_weights(loader: Any, folder: Path, config: Any, trust: Trust) -> tuple[
                 local_files_only=True,
                 output_loading_info=True,
                 ignore_mismatched_sizes=True,  # reported below with the weights' names
+                key_mapping=dict(names) or None,
             )
         except Exception as error:  # a damaged file can make transformers raise anything
             raise ModelError(
@@ -322,15 +334,15 @@ def _within(values: Mapping[Any, Any], prefix: str) -> Iterator[tuple[str, Tenso
 def _find_class(config: Any, *, whole: bool = False) -> Any:
     """Return the transformers class that matches a checkpoint's weights.
 
-    For T5 this is the class of the encoder alone, and for ModernBERT a class with the pretrained
-    head. Raises ModelError if `whole` is true and the model has no decoder, or if
+    For T5 this is the class of the encoder alone, and for ModernBERT and its decoder a class with
+    the pretrained head. Raises ModelError if `whole` is true and the model has no decoder, or if
     transformers has no class for the encoder alone.
     """
     if whole:
         if not config.is_encoder_decoder:
             raise ModelError(no_decoder(config.model_type))
         return transformers.AutoModelForSeq2SeqLM
-    if config.model_type == "modernbert":
+    if config.model_type in WITH_HEAD:
         return transformers.AutoModelForSequenceClassification
     # The mapping also contains classes of whole models. Only its classes for T5 and related
     # families consist of an encoder alone.
@@ -346,9 +358,9 @@ def _find_class(config: Any, *, whole: bool = False) -> Any:
 
 
 def _settle(network: Any, config: Any) -> nn.Module:
-    """Return the encoder of a network; ModernBERT's pretrained head becomes its pooler."""
+    """Return the encoder of a network; a pretrained head (see WITH_HEAD) becomes its pooler."""
     encoder: nn.Module = network
-    if config.model_type == "modernbert":
+    if config.model_type in WITH_HEAD:
         encoder = network.model
         encoder.pooler = network.head  # dense layer, activation and norm
     fix_attention(encoder)

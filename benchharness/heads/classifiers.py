@@ -14,7 +14,7 @@ from torch.nn import functional
 from transformers.activations import ACT2FN
 
 from benchharness.encoder import Encoder
-from benchharness.encoder.network import is_foreign
+from benchharness.encoder.network import WITH_HEAD, is_foreign
 from benchharness.errors import ModelError
 from benchharness.models.families import CHECKED
 
@@ -142,6 +142,12 @@ T5 = Pooling(reads=lambda _: "mean", dropout_first=classifier_dropout)
 which uses the decoder's output; here they classify the mean of the encoder's states, which Ni et
 al., arXiv:2108.08877, found best."""
 
+BIG_BIRD = Pooling(dropout_first=classifier_dropout, activation=activation_of("hidden_act"))
+
+XLM = Pooling(dense="none", dropout=rate_of("summary_first_dropout"))
+"""Layers of XLM, whose output layer reads the state of the first token directly (summary_type is
+"first" and summary_activation is None in the published checkpoints)."""
+
 ALBERT_RATE = rate_of("classifier_dropout_prob")
 FUNNEL_RATE = rate_of("classifier_dropout", "hidden_dropout")
 NEOBERT_RATE = rate_of("classifier_dropout", default=0.1)
@@ -150,9 +156,10 @@ OWN_RATE = rate_of("classifier_dropout")  # 0 if a config does not set it
 POOLINGS: Mapping[str, Pooling] = {
     "albert": Pooling(dense="pooler", dropout=ALBERT_RATE, tags=ALBERT_RATE),
     "bert": BERT,
-    "big_bird": Pooling(dropout_first=classifier_dropout, activation=activation_of("hidden_act")),
+    "big_bird": BIG_BIRD,
     "camembert": ROBERTA,
-    "convbert": Pooling(dropout_first=classifier_dropout, activation=activation_of("hidden_act")),
+    "convbert": BIG_BIRD,
+    "data2vec-text": ROBERTA,
     "deberta": DEBERTA,
     "deberta-v2": DEBERTA,
     # DistilBERT was distilled without BERT's pooler: fine-tuning adds a fresh layer with relu.
@@ -164,15 +171,25 @@ POOLINGS: Mapping[str, Pooling] = {
     ),
     "electra": Pooling(dropout_first=classifier_dropout, activation=_always(functional.gelu)),
     "ernie": BERT,
+    "esm": ROBERTA,
+    "esmc": ROBERTA,
     "eurobert": Pooling(
         reads=_classifier_pooling,
         activation=_always(functional.gelu),
         dropout=OWN_RATE,
         tags=OWN_RATE,
     ),
+    "flaubert": XLM,
+    "fnet": BERT,
     "funnel": Pooling(dropout=FUNNEL_RATE, tags=FUNNEL_RATE),
     "gpt2": GPT,
+    "gte": DEFAULT,  # transformers loads its encoder without a pooler
+    "ibert": ROBERTA,
+    "jina_embeddings_v3": ROBERTA,
+    "layoutlm": BERT,
     "longformer": ROBERTA,
+    "luke": BERT,
+    "markuplm": BERT,
     "megatron-bert": BERT,
     "mobilebert": BERT,
     "modernbert": Pooling(
@@ -181,22 +198,43 @@ POOLINGS: Mapping[str, Pooling] = {
         activation=activation_of("classifier_activation"),
         spans=classifier_dropout,
     ),
+    # The pretrained layers below the output of the language model, as in ModernBERT.
+    "modernbert-decoder": Pooling(
+        reads=lambda _: "last",
+        dense="pooler",
+        activation=activation_of("classifier_activation"),
+        dropout=OWN_RATE,
+        bias=False,
+        tags=OWN_RATE,
+    ),
     "mpnet": ROBERTA,
     "mt5": T5,
     "neobert": Pooling(dropout_first=NEOBERT_RATE, dropout=NEOBERT_RATE, tags=NEOBERT_RATE),
     "new": BERT,  # like NewForSequenceClassification in modeling.py of Alibaba-NLP/new-impl
     "nomic_bert": BERT,
+    "nystromformer": BIG_BIRD,
     "openai-gpt": GPT,
+    "rembert": Pooling(dense="pooler", dropout=ALBERT_RATE, tags=ALBERT_RATE),
     "roberta": ROBERTA,
+    "roberta-prelayernorm": ROBERTA,
+    "roc_bert": BERT,
+    "roformer": BIG_BIRD,
+    "squeezebert": BERT,
     "t5": T5,
+    "tapas": BERT,
+    "ultrabert": Pooling(reads=_classifier_pooling, dense="none", dropout=OWN_RATE, tags=OWN_RATE),
     "umt5": T5,
+    "xlm": XLM,
     "xlm-roberta": ROBERTA,
+    "xlm-roberta-xl": ROBERTA,
     # XLNet's tokenizer puts its classification token at the end.
     "xlnet": Pooling(
         reads=lambda _: "last",
         dropout=rate_of("summary_last_dropout"),
         tags=OWN_RATE,  # the encoder has applied a dropout to its states already
     ),
+    "xmod": ROBERTA,
+    "yoso": BIG_BIRD,
 }
 """Text classification layers of each family, keyed by transformers' model_type."""
 
@@ -372,7 +410,8 @@ class TokenClassifier(nn.Module):
         """Return a classifier with the layers of transformers' TokenClassification classes.
 
         Args:
-            network: Encoder, whose pooler is removed. Only ModernBERT's classifier contains it.
+            network: Encoder, whose pooler is removed. Only the classifiers of ModernBERT and its
+                decoder contain it.
             config: Config of the encoder.
             outputs: Number of logits per token.
 
@@ -417,7 +456,7 @@ class TokenClassifier(nn.Module):
 
 
 class _PredictionHead(nn.Module):
-    """ModernBERT's pretrained layers between the hidden states and any output layer."""
+    """Pretrained layers of ModernBERT or its decoder between the states and any output layer."""
 
     def __init__(self, pooler: Any, config: Any) -> None:
         super().__init__()
@@ -431,7 +470,7 @@ class _PredictionHead(nn.Module):
 
 
 def _prediction_head(pooler: Any, config: Any) -> nn.Module:
-    has_head = config.model_type == "modernbert" and pooler is not None
+    has_head = config.model_type in WITH_HEAD and pooler is not None
     return _PredictionHead(pooler, config) if has_head else nn.Identity()
 
 
@@ -524,7 +563,7 @@ def fresh_linear(inputs: int, outputs: int, config: Any, bias: bool = True) -> n
 def _spread(inputs: int, outputs: int, config: Any) -> float:
     if config.model_type == "funnel":
         return float(config.initializer_std or (inputs + outputs) ** -0.5)
-    if config.model_type in ("modernbert", "t5"):
+    if config.model_type in ("t5", *WITH_HEAD):
         return float(inputs**-0.5)  # keeps the variance of the inputs
     return float(getattr(config, "initializer_range", 0.02))
 

@@ -42,6 +42,37 @@ CHECKED = frozenset(
 """Model families (values of transformers' model_type) for which heads/classifiers.py knows how the
 authors, or transformers' classes, classify a text. "new" is the model_type of gte's own code."""
 
+CLASSIFIED = frozenset(
+    {
+        "data2vec-text",
+        "esm",
+        "esmc",
+        "flaubert",
+        "fnet",
+        "gte",
+        "ibert",
+        "jina_embeddings_v3",
+        "layoutlm",
+        "luke",
+        "markuplm",
+        "modernbert-decoder",
+        "nystromformer",
+        "rembert",
+        "roberta-prelayernorm",
+        "roc_bert",
+        "roformer",
+        "squeezebert",
+        "tapas",
+        "ultrabert",
+        "xlm",
+        "xlm-roberta-xl",
+        "xmod",
+        "yoso",
+    }
+)
+"""Further families for which heads/classifiers.py has the layers of transformers' text classifiers.
+A trial forward pass finds their other properties, such as the effect of padding."""
+
 _BOTH_SIDES = frozenset({"bert-generation", "cpmant", "xlnet"})
 """Families whose tokens also attend to later tokens, although transformers lists them as causal
 language models. BERT-generation is an encoder unless its config has is_decoder, CPM-Ant is a prefix
@@ -65,7 +96,7 @@ def is_causal(config: Mapping[str, Any]) -> bool:
 
 
 def is_unchecked(config: Mapping[str, Any]) -> bool:
-    """Return whether it is unknown how the authors of this model family classify texts.
+    """Return whether a trial forward pass must find the properties of this model family.
 
     `config` is the content of a config.json. For decoders and encoder-decoder models, the result is
     always False.

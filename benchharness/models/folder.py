@@ -184,10 +184,10 @@ _ENCODERS_ALONE = ("mt5", "t5", "t5gemma", "umt5")
 def check_loadable(folder: Path, trust: Trust = NOTHING, *, whole: bool = False) -> None:
     """Raise ModelError if quick checks show that a checkpoint cannot be loaded as an encoder.
 
-    The checks detect an unknown model family; code that is missing, not trusted or without an
-    encoder class; an encoder-decoder model from which transformers cannot load only the encoder;
-    and a tokenizer with more tokens than there are embeddings. The weights are checked later, in
-    the worker process.
+    The checks detect an unknown model family; quantized weights; code that is missing, not trusted
+    or without an encoder class; an encoder-decoder model from which transformers cannot load only
+    the encoder; and a tokenizer with more tokens than there are embeddings. The weights are checked
+    later, in the worker process.
 
     Args:
         folder: The folder of the checkpoint.
@@ -206,6 +206,7 @@ def check_loadable(folder: Path, trust: Trust = NOTHING, *, whole: bool = False)
         )
     if not is_known and not trust.remote_code:
         raise ModelError(untrusted(folder))
+    _check_quantization(folder, config)
     if whole:
         if not has_decoder(config):
             raise ModelError(no_decoder(f"{shown(folder)} contains {family}, which"))
@@ -276,6 +277,19 @@ def untrusted(folder: Path) -> str:
         f"{shown(folder)} needs the Python code that comes with it, which is not run without your "
         "permission: read the code, then pass --trust-remote-code."
     )
+
+
+def _check_quantization(folder: Path, config: Mapping[str, Any]) -> None:
+    """Raise ModelError if the config of a checkpoint says that its weights are quantized."""
+    how = config.get("quantization_config")
+    if how:
+        method = how.get("quant_method", "unknown method") if isinstance(how, dict) else how
+        raise ModelError(
+            f"the weights of {shown(folder)} are quantized ({method}), and quantized weights "
+            "cannot be fine-tuned: use the checkpoint that they were made from, with --set "
+            "lora_rank=8 to train it in less memory. If only the quantized weights exist, load "
+            "them with transformers and save model.dequantize() with save_pretrained(FOLDER)."
+        )
 
 
 def _check_code(folder: Path, code: Mapping[str, Any]) -> None:

@@ -41,13 +41,6 @@ BODY stands for all heads without weights. T5 has classes for some of these head
 need the decoder.
 """
 
-LAYERED = frozenset({"modernbert-decoder"})
-"""Families of decoders that cannot be loaded with a head in transformers.
-
-Between the last hidden state and the output, their classes in transformers have further layers. The
-heads of benchharness do not have these layers.
-"""
-
 SHARED = {"mt5": "t5", "umt5": "t5"}
 """Mapping from families without transformers classes of their own to the families whose classes
 they use."""
@@ -127,8 +120,7 @@ def _has_head(family: str, head: str) -> bool:
     """Return whether transformers' class for a head type is the same as benchharness's head."""
     if family in COMPARED or head not in KINDS:
         return head in KINDS
-    is_decoder = is_causal({"model_type": family}) and family not in LAYERED
-    return is_decoder and has_class(family, KINDS[head])
+    return is_causal({"model_type": family}) and has_class(family, KINDS[head])
 
 
 def _of_recipe(recipe: Recipe) -> Iterator[str]:
@@ -136,6 +128,7 @@ def _of_recipe(recipe: Recipe) -> Iterator[str]:
         yield f"the sum of both orders (orders={ADDED_ORDERS})"
     if recipe.span and (recipe.span.beam_size or recipe.span.answerable_weight):
         yield "ELECTRA's span head (beam_size, answerable_weight)"
+    yield from (g.unpublished for g in recipe.added.values() if hasattr(g, "unpublished"))
     if recipe.tag and recipe.tag.lstm_size:
         yield "a BiLSTM on the encoder (lstm_size)"
     if recipe.encoder.features not in (FINE_TUNED, "last"):

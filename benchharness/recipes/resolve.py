@@ -104,6 +104,9 @@ _FALLBACK = "bert"
 """Name of the recipe for families without a recipe file. It is BERT's recipe, because most later
 papers start from BERT's hyperparameters."""
 
+_DECODER = "decoder"
+"""Name of the recipe for families of decoders without a recipe file."""
+
 _OURS = "ours:"
 """Prefix of the source of a value that benchharness chose because no paper states it."""
 
@@ -606,7 +609,7 @@ def packaged_recipe(spec: ModelSpec) -> Path:
     """Return the path of a model's own recipe file.
 
     It is the file that the model's description names. If the description names none, it is the file
-    of the model's family, or BERT's file if the family has none.
+    of the model's family. If the family has none, it is the file of decoders or BERT's file.
 
     Raises:
         BenchError: The model's description names a recipe that does not exist.
@@ -616,7 +619,9 @@ def packaged_recipe(spec: ModelSpec) -> Path:
     for name in (spec.recipe, spec.family):
         if name in packaged_names():
             return packaged_names()[name]
-    return packaged_names()[_FALLBACK]
+    # If the family is unknown, it is not looked up on the hub.
+    is_known_decoder = is_causal({"model_type": spec.family})
+    return packaged_names()[_DECODER if is_known_decoder else _FALLBACK]
 
 
 def _packaged_layers(spec: ModelSpec, tables: Sequence[str]) -> Iterator[Mapping[str, Setting]]:

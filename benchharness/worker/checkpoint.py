@@ -323,15 +323,14 @@ def read_taken(folder: Path) -> Mapping[str, Any]:
     return said
 
 
-def load_class(network: nn.Module, folder: Path, body: str, name: str) -> None:
+def load_class(network: Any, folder: Path, name: str, *, is_body: bool) -> None:
     """Load all weights of a network from a folder in transformers' format.
 
     Args:
         network: Network of one task.
         folder: Folder with the config and the weights.
-        body: Name of the encoder in the transformers class, as in `published_names`; empty if the
-            class itself is the encoder.
         name: Name of the run in error messages.
+        is_body: Whether the transformers class is the encoder itself, without a head.
 
     Raises:
         UnfitError: The weights do not fit the network.
@@ -340,9 +339,21 @@ def load_class(network: nn.Module, folder: Path, body: str, name: str) -> None:
         scale: Any = tuple(read_taken(folder)["in_last_layer"])
         # This module is imported on use, because only folders in transformers' format need it.
         load_published = resolve_name("benchharness.heads.published:load_published")
-        load_published(network, load_file(folder / WEIGHTS), body, scale)
+        state = load_file(folder / WEIGHTS)
+        body = "" if is_body else _name_of_encoder(state, network.encoder)
+        load_published(network, state, body, scale)
     except _UNFIT as error:
         raise _unfit(f"the network of {name}", folder, error) from error
+
+
+def _name_of_encoder(state: Iterable[str], encoder: nn.Module) -> str:
+    """Return the name of the encoder in a transformers class, from the names of its weights.
+
+    It is not always the encoder's base_model_prefix: Qwen3 is called "model" in its class for text
+    classification, and "transformer" in that for question answering.
+    """
+    longest = f".{max(encoder.state_dict(), key=len)}"
+    return next((name.removesuffix(longest) for name in state if name.endswith(longest)), "")
 
 
 class UnfitError(JobError):

@@ -64,7 +64,7 @@ def _made(folder: Path, job: Job, compute: Compute, *, task: str, every_state: b
         pretrained: Any = encoder.network
         pretrained.tie_weights()  # transformers' format stores T5's shared embeddings only once
         is_body = recipe.uses_decoder or not run.setups[0].task.has_weights
-        load_class(network, folder, "" if is_body else pretrained.base_model_prefix, name)
+        load_class(network, folder, name, is_body=is_body)
     run.to_predict()
     if not is_class:
         tasks = job.trained_tasks

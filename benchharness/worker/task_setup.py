@@ -203,6 +203,8 @@ def load_run(
         techniques = techniques_of(work)
     if work.trains:  # must precede the creation of heads, which read their rate from the config
         set_dropout(encoder, recipe.encoder.dropout, recipe.encoder.classifier_dropout)
+    for technique in techniques:
+        technique.on_encoder(encoder)
     names = (task,) if task else job.trained_tasks
     setups = [TaskSetup.of(n, job.fingerprints, recipe, encoder, techniques) for n in names]
     for technique in techniques:

@@ -121,6 +121,9 @@ class Technique:
     """True if the last layer must return the states of all tokens, even if the head does not read
     all of them."""
 
+    def on_encoder(self, encoder: Encoder) -> None:
+        """Change the encoder in place, before heads are created and rows are encoded."""
+
     def head(self, task: Task, encoder: Encoder) -> Head | None:
         """Return a head for the task, or None to use the ordinary head of the task's type."""
         return None

@@ -73,6 +73,7 @@ def key(here: Path) -> str:
             f"{RUN}--set l",
             {
                 *("learning_rate=", "layer_decay=", "lm_weight=", "lora_rank=", "lstm_size="),
+                *("lora_alpha=", "lora_dropout=", "lora_targets="),
                 *("layers=", "layer_weight=", "layer_epochs=", "layer_learning_rate="),
             },
         ),

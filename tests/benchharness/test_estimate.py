@@ -1,8 +1,10 @@
 from dataclasses import replace
 
+import pytest
+
 from benchharness.leaderboard.job import Job, recipe_digest
 from benchharness.leaderboard.result import RunRow
-from benchharness.machine import estimate_memory, estimate_seconds
+from benchharness.machine import estimate_memory, estimate_seconds, estimate_states
 from benchharness.models import MODELS, ModelSpec
 from tests.helpers.plans import RTE, plan_job, plan_mini
 
@@ -77,3 +79,23 @@ def test_memory_estimate_includes_copies_of_weights_for_selection_or_averaging()
         more = replace(chosen, checkpoint=large.checkpoint)
         assert estimate_memory(more) - estimate_memory(large) == 4 * parameters
         assert estimate_memory(more, gpu=True) - estimate_memory(large, gpu=True) == 4 * parameters
+
+
+@pytest.mark.parametrize(
+    ("changes", "bytes_per_weight"),
+    [
+        ({}, 16),
+        ({"activation_checkpointing": "true"}, 16),
+        ({"optimizer": "adafactor"}, 8),
+        ({"lora_rank": "8"}, 4),
+        ({"features": "last"}, 4),
+    ],
+)
+def test_memory_estimate_counts_weights_gradients_and_states_of_the_optimizer(
+    changes: dict[str, str], bytes_per_weight: int
+) -> None:
+    (job,) = plan_mini("rte", overrides=changes)
+    large = replace(job, checkpoint=MODELS["bert-large-uncased"].checkpoint)
+    parameters = (MODELS["bert-large-uncased"].parameters or 0) * 1e6
+    assert estimate_states(large) - 2e9 == bytes_per_weight * parameters
+    assert estimate_memory(large) - estimate_states(large) == 16 * parameters

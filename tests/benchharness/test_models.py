@@ -13,6 +13,7 @@ from benchharness.leaderboard.job import Stage
 from benchharness.models import MODELS, ModelSpec, find_model, weights_identity
 from benchharness.models import weights as commit
 from benchharness.models.weights import files_digest, hub_revision
+from benchharness.recipes.resolve import is_decoder
 from tests.helpers.hub_server import serve_hub, silent_hub
 
 CONFIG = {"model_type": "bert", "max_position_embeddings": 512, "pad_token_id": 0}
@@ -96,7 +97,7 @@ def test_registered_encoder_has_sizes_title_tokenizer_and_maximum_length(spec: M
     assert spec.title
     assert spec.tokenizer.endswith(("cased", "uncased"))
     assert spec.max_tokens
-    assert 512 <= spec.max_tokens <= 8192
+    assert 512 <= spec.max_tokens <= (131072 if is_decoder(spec) else 8192)
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])

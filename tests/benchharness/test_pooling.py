@@ -13,7 +13,7 @@ from benchharness.heads.classifiers import (
     TextClassifier,
     TokenClassifier,
 )
-from benchharness.models.families import CHECKED
+from benchharness.models.families import CHECKED, CLASSIFIED
 from tests.helpers.families import FAMILIES, make_config, make_network
 
 MASK = torch.tensor([[1, 1, 1, 0], [1, 1, 1, 1]])
@@ -30,7 +30,9 @@ def make_classifier(family: str, outputs: int = 2, **settings: object) -> TextCl
 
 
 def test_pooling_is_defined_for_exactly_the_supported_and_checked_families():
-    assert set(POOLINGS) == {*FAMILIES, "mt5", "umt5", "neobert", "new", "nomic_bert"} == CHECKED
+    assert {*FAMILIES, "mt5", "umt5", "neobert", "new", "nomic_bert"} == CHECKED
+    assert set(POOLINGS) == CHECKED | CLASSIFIED
+    assert not CHECKED & CLASSIFIED
 
 
 @pytest.mark.parametrize(
@@ -94,7 +96,7 @@ def test_the_output_layer_of_gpt_has_no_bias_and_no_dense_layer():
 
 
 def test_an_unknown_family_has_the_default_pooling():
-    config = transformers.RoFormerConfig(hidden_size=16, embedding_size=16, num_hidden_layers=1)
+    config = transformers.MraConfig(hidden_size=16, num_attention_heads=2, num_hidden_layers=1)
     classifier = TextClassifier.on(
         encoder_of(transformers.AutoModel.from_config(config), config), 2
     )

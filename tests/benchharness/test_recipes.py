@@ -10,7 +10,7 @@ from benchharness.models import MODELS, ModelSpec, find_model
 from benchharness.recipes import Recipe, resolve_recipe
 from benchharness.recipes.read import Protocol, packaged_names, read_recipe
 from benchharness.recipes.recipe import OF_STUDENTS, SETTINGS
-from benchharness.recipes.resolve import protocol_of, start_task, with_start
+from benchharness.recipes.resolve import packaged_recipe, protocol_of, start_task, with_start
 from benchharness.tasks.suites import TASKS
 
 BERT = MODELS["bert-base-uncased"]
@@ -22,7 +22,9 @@ TIMES = {"reference", "passes"}
 REQUIRED = {name for name, facts in SETTINGS.items() if facts.stated} - WINDOWS - VECTORS - TIMES
 OF_HEADS = {"span": WINDOWS, "ranking": VECTORS, "timed": TIMES}
 OURS = ("fast", "checkpoints", "features", "few-rows", "few-shot")
-PAPERS = [name for name in packaged_names() if name not in (*OURS, "text")]
+OVER = ("lora", "qlora", "text")
+"""Recipes of extensions whose values are added to those of a model's own recipe."""
+PAPERS = [name for name in packaged_names() if name not in (*OURS, *OVER)]
 
 
 def value(spec: ModelSpec, task: str, name: str, recipe: str | None = None) -> object:
@@ -73,6 +75,14 @@ def test_every_recipe_has_every_required_setting_for_every_task(name: str) -> No
         assert all(setting.source.strip() for setting in resolved.settings.values())
         assert resolved.name == "paper"
         Recipe.from_settings(resolved.settings)
+
+
+@pytest.mark.parametrize(
+    ("family", "expected"),
+    [("llama", "decoder"), ("phi3", "decoder"), ("gpt2", "gpt2"), ("bert", "bert"), ("", "bert")],
+)
+def test_decoders_without_a_recipe_of_their_family_share_one(family: str, expected: str) -> None:
+    assert packaged_recipe(ModelSpec(name="x", checkpoint="org/x", family=family)).stem == expected
 
 
 # A value applies to the task that its source names, even if the suite has a value for all tasks.

@@ -54,8 +54,8 @@ def chooses(name: str) -> set[str]:
     return {task for task in TASKS if values(name, task).get("best_checkpoint")}
 
 
-NAMED = set(packaged_names()) - {"features"}
-"""Recipes without a sweep on any task."""
+NAMED = set(packaged_names()) - {"features", "lora", "qlora"}
+"""Recipes without a sweep on any task, and without adapters, with which nothing is timed."""
 
 GLUE = {name for name in TASKS if name.startswith("glue/")} - {"glue/ax"}
 WHOLE = {name for name in packaged_names() if name.startswith(("deberta", "mdeberta", "eurobert"))}

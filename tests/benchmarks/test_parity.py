@@ -7,11 +7,15 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 
-from benchharness.recipes.classes import BODY, LACKING
+from benchharness.recipes.classes import BODY, KINDS, LACKING
 from benchmarks.certificate import (
     CASES,
+    DECODER_CASES,
     LIMIT,
+    LORA,
+    STILL,
     Certified,
     Difference,
     Start,
@@ -30,7 +34,7 @@ from benchmarks.parity_page import (
     shipped,
 )
 from benchmarks.planted import DROPOUT_SCALE, PLANTED, planted
-from tests.helpers.families import save_family
+from tests.helpers.families import DECODERS, make_config, save_family
 from tests.helpers.soak import in_part
 
 IN_PART = {
@@ -70,6 +74,42 @@ def test_parity_run_matches_transformers_within_the_limit(tmp_path: Path, family
     assert found.fp32.largest <= LIMIT
     letters = [letter for letter, (apart, _) in found.meant.items() if apart > LIMIT]
     assert "".join(letters) == IN_PART[family, kind]
+
+
+OLD_NAME = "ignore:`is_gradient_checkpointing` is deprecated:FutureWarning"
+"""Warning of transformers about a name that PEFT uses."""
+
+
+@pytest.mark.filterwarnings(OLD_NAME)
+@pytest.mark.parametrize(
+    ("family", "kind"), in_part(DECODER_CASES, {("modernbert-decoder", "pair"), ("qwen3", "tag")})
+)
+@pytest.mark.parametrize("settings", [{}, LORA], ids=["full", "lora"])
+def test_decoders_match_transformers_and_peft_within_the_limit(
+    tmp_path: Path, family: str, kind: str, settings: Mapping[str, str]
+):
+    found = certify(family, kind, tmp_path, bf16=False, settings=settings)
+    assert found.fp32.largest <= LIMIT
+
+
+@pytest.mark.filterwarnings(OLD_NAME)
+def test_another_scale_of_adapters_exceeds_the_parity_limit(tmp_path: Path):
+    folder = str(save_family(tmp_path / "qwen3", "qwen3", **still("qwen3")))
+    one, other = (
+        train_theirs(Start.of(folder, "pair", settings={**STILL, **LORA, "lora_alpha": alpha}))
+        for alpha in ("8", "9")
+    )
+    assert compare(one, other).largest > 100 * LIMIT
+
+
+def test_every_decoder_with_a_class_in_transformers_is_compared():
+    found = {
+        (family, kind)
+        for kind, name in KINDS.items()
+        for family in DECODERS
+        if type(make_config(family)) in getattr(transformers, f"AutoModelFor{name}")._model_mapping
+    }
+    assert found == set(DECODER_CASES)
 
 
 def test_model_families_without_a_parity_comparison_have_a_reason():
@@ -119,6 +159,7 @@ def make_findings(**changes: Any) -> Findings:
         "first_token": (1e-6, 2e-6, 0.0),
         "dropout": 1.1,
         "masks": 1e-6,
+        "adapters": [replace(pair, family="llama", kind="tag")],
     }
     return Findings(**known | changes)
 
@@ -132,6 +173,7 @@ def test_parity_page_has_every_comparison_and_a_summary():
     text = page(Findings.of(asdict(findings)), FACTS)
     assert len(text.split("## ")[0].split()) < 600
     assert "| bert | 2e-6 | - | 2e-6<sup>p</sup> | - |" in text
+    assert "| llama | - | - | - | 2e-6 |" in text.split("## Low-rank adapters")[1]
     said = " ".join(text.split())
     assert "differ from transformers' fp32 losses 1.5 times as much as transformers' bf16" in said
     assert "The bf16 losses of benchharness and transformers differ by 2e-3." in said
@@ -197,14 +239,16 @@ def test_parity_page_names_the_failed_checks():
             replace(pair, fp32=replace(pair.fp32, weights=2e-5)),
             replace(span, rounded=(1e-2, 1e-3)),
         ],
+        adapters=[replace(pair, family="qwen3", kind="tag", fp32=replace(pair.fp32, losses=1.0))],
         faults={"clip": 1e-6, DROPOUT_SCALE: 1.5},
         dropout=3.0,
     )
     assert findings.red == [
         "bert pair",
         "bert span",
+        "qwen3 tag (LoRA)",
         "planted and not seen: clip",
         "planted and not seen: dropout scale",
         "dropout",
     ]
-    assert "**Failed: bert pair, bert span," in page(findings, FACTS)
+    assert "**Failed: bert pair, bert span, qwen3 tag (LoRA)," in page(findings, FACTS)

@@ -108,3 +108,31 @@ def save_tiny(folder: Path, family: str, *, tokenizer: str = "", **changes: Any)
 
 
 CLASSIFYING = tuple(MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES)
+
+REFUSED = {
+    "bart": "an encoder with a decoder",
+    "bigbird_pegasus": "an encoder with a decoder",
+    "layoutlmv3": "cannot read texts that are given only as token ids",
+    "lilt": "cannot read texts that are given only as token ids",
+    "mbart": "an encoder with a decoder",
+    "mra": "the same state for a token after different texts",
+    "mvp": "an encoder with a decoder",
+    "perceiver": "has no hidden_size",
+    "plbart": "an encoder with a decoder",
+    "reformer": "expected one state of hidden_size 32 per token",
+}
+"""Families that cannot encode a text, with the error message for each."""
+
+NOT_MADE = {
+    "gemma3": "pictures too",
+    "layoutlmv2": "needs detectron2",
+    "modernvbert": "pictures too",
+    "qwen3_5": "pictures too",
+    "t5gemma": "an encoder with a decoder",
+    "t5gemma2": "pictures too",
+    "ultravbert": "pictures too",
+}
+"""Families without a tiny config in tests/helpers/every_family.py."""
+
+READ = sorted(set(CLASSIFYING) - REFUSED.keys() - NOT_MADE.keys())
+"""Families that read a whole text."""

@@ -108,11 +108,47 @@ FAMILIES: Mapping[str, Mapping[str, Any]] = {
 }
 """Fields of a small config, by transformers' model_type."""
 
+DECODER_SIZES = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "intermediate_size": 64,
+    "max_position_embeddings": 72,
+    "initializer_range": 0.3,
+    "pad_token_id": 0,
+    "bos_token_id": 2,
+    "eos_token_id": 3,
+}
+
+DECODERS: Mapping[str, Mapping[str, Any]] = {
+    "gemma3_text": DECODER_SIZES
+    | {
+        "head_dim": 16,
+        "query_pre_attn_scalar": 16,
+        "sliding_window": 8,
+        "layer_types": ["sliding_attention", "full_attention"],
+    },
+    "llama": DECODER_SIZES,
+    "modernbert-decoder": DECODER_SIZES
+    | {"local_attention": 16, "layer_types": ["full_attention", "sliding_attention"]},
+    "olmo2": DECODER_SIZES,
+    "qwen3": DECODER_SIZES | {"head_dim": 16},
+    "smollm3": DECODER_SIZES | {"no_rope_layers": [1, 0]},
+}
+"""Fields of a small config of decoders; tests/helpers/every_family.py makes those of all others."""
+
 PACKED = sorted(PACKABLE | LAYERS.keys())
 """Families that can compute packed rows, in their layers or throughout."""
 
 ID_NAMES = [f"{name}_token_id" for name in ("pad", "cls", "sep", "bos", "eos")]
 
+
+WITH_HEAD: Mapping[str, Any] = {
+    "modernbert": transformers.AutoModelForMaskedLM,
+    "modernbert-decoder": transformers.AutoModelForCausalLM,
+}
+"""Classes with the pretrained head of a family, with which its checkpoints are saved."""
 
 RATES = (
     *("hidden_dropout_prob", "attention_probs_dropout_prob", "attention_dropout", "dropout"),
@@ -124,7 +160,8 @@ RATES = (
 
 def make_config(family: str, **changes: Any) -> Any:
     """Return a config with two layers of width 32 and special tokens within the vocabulary."""
-    sizes = {"vocab_size": VOCABULARY, **FAMILIES[SHARED.get(family, family)], **changes}
+    known = DECODERS.get(family) or FAMILIES[SHARED.get(family, family)]
+    sizes = {"vocab_size": VOCABULARY, **known, **changes}
     return transformers.AutoConfig.for_model(family, **sizes)
 
 
@@ -138,7 +175,7 @@ def make_network(config: Any) -> Any:
 def save_family(folder: Path, family: str, kind: Any = None, **changes: Any) -> Path:
     """Save a checkpoint with random weights and a tokenizer of the family's own class.
 
-    `kind` is the class that it is saved from. ModernBERT's has the head of its pretraining.
+    `kind` is the class that it is saved from; by default, the encoder, or the class in WITH_HEAD.
     """
     torch.manual_seed(7)
     tokenizer = make_family_tokenizer(family)
@@ -146,8 +183,7 @@ def save_family(folder: Path, family: str, kind: Any = None, **changes: Any) -> 
     known = {name: number for name, number in ids.items() if number is not None}
     config = make_config(family, **{"vocab_size": len(tokenizer), **known, **changes})
     if kind is None:
-        is_modern = family == "modernbert"
-        kind = transformers.AutoModelForMaskedLM if is_modern else transformers.AutoModel
+        kind = WITH_HEAD.get(family, transformers.AutoModel)
     network = kind.from_config(config) if hasattr(kind, "from_config") else kind(config)
     network.save_pretrained(folder)
     tokenizer.save_pretrained(folder)

@@ -24,6 +24,11 @@ BACKEND = {
 """Padding, first and last tokens of families that have a tokenizer.json and no own class."""
 
 
+LIKE = dict.fromkeys(
+    ("gemma3_text", "llama", "modernbert-decoder", "olmo2", "qwen3", "smollm3"), "eurobert"
+)
+"""Decoders, whose tokenizers here are byte pairs with a first and a last token."""
+
 FIRST = {
     "t5": ("<pad>", "</s>", "<unk>"),
     "xlm-roberta": ("<s>", "<pad>", "</s>", "<unk>"),
@@ -34,6 +39,7 @@ FIRST = {
 
 def make_family_tokenizer(family: str) -> Any:
     """Return the tokenizer that transformers makes for a checkpoint of the family."""
+    family = LIKE.get(family, family)
     if family in BACKEND:
         return _make_backend(*BACKEND[family])
     kind = getattr(transformers, TOKENIZER_MAPPING_NAMES[family])

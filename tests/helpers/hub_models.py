@@ -24,7 +24,7 @@ from transformers.models.auto.modeling_auto import (
 
 from benchharness.models import ModelSpec
 from benchharness.tiny import folder as tiny_folder
-from tests.helpers.families import BERT_SIZES, FAMILIES, ROBERTA_SIZES
+from tests.helpers.families import BERT_SIZES, DECODERS, FAMILIES, ROBERTA_SIZES
 from tests.helpers.family_tokenizers import make_family_tokenizer
 from tests.helpers.hub_catalogue import MODELS
 
@@ -35,6 +35,7 @@ _LIKE = {"mt5": "t5", "new": "bert", "neobert": "bert", "nomic_bert": "bert", "b
 """Family whose tokenizer another family uses."""
 
 _SIZES: Mapping[str, Mapping[str, Any]] = {
+    **DECODERS,
     "bart": {
         "d_model": 32,
         "encoder_layers": 2,
@@ -177,7 +178,7 @@ def _write_tokenizer(folder: Path, family: str, names: tuple[str, ...]) -> None:
                     shutil.copy(Path(whole) / name, folder)
                 case "tokenizer_config.json":
                     _write_settings(folder / name, Path(whole) / name, names)
-                case "special_tokens_map.json":
+                case "special_tokens_map.json" | "added_tokens.json":
                     (folder / name).write_text("{}")
                 case "vocab.txt":
                     words = sorted(model["vocab"], key=model["vocab"].get)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from benchharness.encoder import Encoder
 from benchharness.heads import choice, pair, span, tag
 from benchharness.heads.published import SUMMARY, UNSCALED, load_published
+from benchharness.models.families import is_causal
 from benchharness.recipes.classes import KINDS
 from tests.helpers.families import make_config, make_network
 
@@ -45,7 +46,14 @@ def make_ours(family: str, kind: str, **changes: Any) -> Any:
 def put_head(body: Any, config: Any, kind: str) -> Any:
     """Return benchharness's network of a head type on an encoder."""
     family = config.model_type
-    encoder = Encoder(network=body, tokenizer=None, config=config, family=family, max_tokens=72)
+    encoder = Encoder(
+        network=body,
+        tokenizer=None,
+        config=config,
+        family=family,
+        max_tokens=72,
+        is_causal=is_causal({"model_type": family}),
+    )
     labels = ("O", "B-X", "I-X")
     task = SimpleNamespace(tags=labels, labels=labels, is_regression=False, marks=0)
     return NETWORKS[kind].network(encoder, task)

@@ -1,4 +1,4 @@
-"""Low-rank adapters (LoRA), which are trained instead of the encoder: `--set lora_rank=8`."""
+"""Low-rank adapters (LoRA), trained instead of the encoder: `--set lora_rank=8`."""
 
 from benchharness.extension import Extension
 
@@ -7,4 +7,5 @@ EXTENSION = Extension(
     package=__name__,
     hyperparameters={"adapters": "hyperparameters:AdapterOptions"},
     techniques={"adapters": "technique:Adapters"},
+    recipes="recipes",
 )

@@ -10,8 +10,11 @@ from torch import nn
 
 from benchharness.encoder import Encoder
 from benchharness.errors import BenchError, ModelError
+from benchharness.extensions.adapters.hyperparameters import ALL_LINEAR, AdapterOptions
 from benchharness.extensions.adapters.technique import add_adapters, merge_adapters
 from benchharness.heads.pair import PairNetwork
+from benchharness.models import MODELS
+from benchharness.recipes import resolve_recipe
 from benchharness.training.optimizer import param_groups
 from benchharness.training.predict import predict
 from tests.helpers.families import FAMILIES, make_config
@@ -27,8 +30,8 @@ def peft() -> Any:
     return pytest.importorskip("peft")
 
 
-def adapt(network: Any, rank: int = 2) -> Any:
-    add_adapters(network.encoder, rank)
+def adapt(network: Any, rank: int = 2, **options: Any) -> Any:
+    add_adapters(network.encoder, AdapterOptions(lora_rank=rank, **options))
     return network
 
 
@@ -82,6 +85,57 @@ def test_merged_adapters_give_the_same_predictions(peft: Any):
     np.testing.assert_allclose(predict_all(plain), adapted, atol=1e-5)
 
 
+def test_all_linear_adapts_every_linear_layer_of_the_layers_but_not_the_pooler(peft: Any):
+    network = adapt(make_network(), lora_targets=ALL_LINEAR)
+    adapted = {n.rpartition(".")[2] for n, m in network.named_modules() if hasattr(m, "lora_A")}
+    assert adapted == {"query", "key", "value", "dense"}
+    per_layer = [n for n, m in network.named_modules() if hasattr(m, "lora_A")]
+    assert len(per_layer) == 2 * 6, "two layers: queries, keys, values and three dense layers"
+    assert not any("classifier" in name or "pooler" in name for name in per_layer)
+
+
+@pytest.mark.parametrize(("alpha", "factor"), [(0, 1.0), (8, 4.0)])
+def test_the_output_of_adapters_is_scaled_by_alpha_over_rank(peft: Any, alpha: int, factor: float):
+    network = adapt(make_network(), lora_alpha=alpha)
+    layer = next(m for m in network.modules() if hasattr(m, "lora_A"))
+    nn.init.normal_(layer.lora_B["default"].weight)
+    inputs = torch.randn(3, layer.in_features)
+    low = layer.lora_B["default"](layer.lora_A["default"](inputs))
+    torch.testing.assert_close(layer(inputs), layer.base_layer(inputs) + factor * low)
+
+
+def test_dropout_of_adapters_is_active_in_training_only(peft: Any):
+    network = adapt(make_network(), lora_dropout=0.5)
+    layer = next(m for m in network.modules() if hasattr(m, "lora_A"))
+    nn.init.normal_(layer.lora_B["default"].weight)
+    inputs = torch.randn(3, layer.in_features)
+    torch.manual_seed(1)
+    dropped, kept = layer.train()(inputs), layer.eval()(inputs)
+    assert not torch.allclose(dropped, kept)
+    torch.testing.assert_close(layer(inputs), kept)
+
+
+TASKS = ("glue/rte", "superglue/copa", "squad/v1.1", "conll2003/ner")
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize(
+    ("recipe", "values"),
+    [
+        ("lora", {"lora_rank": 12, "lora_alpha": 32, "lora_dropout": 0.1, "batch_size": 8}),
+        ("qlora", {"lora_rank": 64, "lora_alpha": 16, "lora_targets": ALL_LINEAR}),
+    ],
+)
+def test_recipes_of_adapters_set_their_values_on_every_head(
+    recipe: str, values: dict[str, Any], task: str
+):
+    spec = MODELS["smollm2-135m"]
+    settings = resolve_recipe(spec, task, recipe, {}).settings
+    assert {name: settings[name].value for name in values} == values
+    rates = {"lora": 1e-4 if task == "conll2003/ner" else 5e-5, "qlora": 2e-4}
+    assert settings["learning_rate"].value == rates[recipe]
+
+
 @pytest.mark.parametrize("family", [name for name in FAMILIES if name not in WITHOUT])
 def test_every_model_family_except_xlnet_supports_adapters(peft: Any, family: str):
     config = make_config(family)
@@ -98,10 +152,10 @@ def test_every_model_family_except_xlnet_supports_adapters(peft: Any, family: st
 
 def test_adapters_for_xlnet_are_an_error(peft: Any):
     with pytest.raises(ModelError, match="xlnet has no layers for queries and values"):
-        add_adapters(make_family(make_config("xlnet")), 2)
+        add_adapters(make_family(make_config("xlnet")), AdapterOptions(lora_rank=2))
 
 
 def test_missing_peft_is_an_error_with_the_install_command(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "peft", None)
     with pytest.raises(BenchError, match=r"peft, which is not installed: pip install 'bench"):
-        add_adapters(make_network().encoder, 2)
+        add_adapters(make_network().encoder, AdapterOptions(lora_rank=2))

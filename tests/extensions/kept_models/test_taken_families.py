@@ -23,6 +23,7 @@ from benchharness.extensions.kept_models.save_pretrained import class_of, take
 from benchharness.heads import Limits, head_for
 from benchharness.heads.choice import filled
 from benchharness.leaderboard.job import Job
+from benchharness.models.families import has_class
 from benchharness.recipes.classes import COMPARED, KINDS, LACKING
 from benchharness.recipes.recipe import Recipe
 from benchharness.tasks.examples import ChoiceExample, PairExample, SpanExample, TagExample
@@ -33,7 +34,7 @@ from benchharness.training.batching import pad
 from benchharness.training.predict import predict
 from benchharness.worker.kept_network import kept_network
 from tests.helpers import plain_transformers
-from tests.helpers.families import FAMILIES, make_config, save_family
+from tests.helpers.families import DECODERS, FAMILIES, make_config, save_family
 from tests.helpers.mini_jobs import make_job
 from tests.helpers.results import make_result
 from tests.helpers.soak import in_part
@@ -52,7 +53,10 @@ LONGER = 0.75
 LIMIT, PACKED = 1e-6, 1e-5
 """Relative tolerances of logits: of rows with equal padding, and otherwise."""
 
-CASES = [(family, kind) for family in FAMILIES for kind in KINDS if (family, kind) not in LACKING]
+CASES = [
+    *((family, kind) for family in FAMILIES for kind in KINDS if (family, kind) not in LACKING),
+    *((family, kind) for family in DECODERS for kind in KINDS if has_class(family, KINDS[kind])),
+]
 
 
 def _one_of(family: str, place: int) -> tuple[str, str]:
@@ -60,8 +64,11 @@ def _one_of(family: str, place: int) -> tuple[str, str]:
     return family, kinds[place % len(kinds)]
 
 
-IN_CI = {_one_of(family, place) for place, family in enumerate(FAMILIES) if place % 6 == 0}
-"""One head of every sixth family, in turn; the others are soak tests."""
+IN_CI = {
+    *(_one_of(family, place) for place, family in enumerate(FAMILIES) if place % 6 == 0),
+    ("modernbert-decoder", "pair"),
+}
+"""One head of every sixth family, in turn, and a decoder; the others are soak tests."""
 
 
 @cache
@@ -98,7 +105,7 @@ def make_model(family: str, kind: str, folder: Path) -> TrainedModel:
         head=head,
         network=network.eval().requires_grad_(False),
         tokenizer=encoder.tokenizer,
-        limits=Limits(max_tokens=most, stride=4),
+        limits=Limits(max_tokens=most, stride=4, is_causal=encoder.is_causal),
         compute=CPU,
     )
 
@@ -214,7 +221,7 @@ def test_export_covers_every_head_class_of_transformers():
     have = {
         (family, kind)
         for kind, name in KINDS.items()
-        for family in FAMILIES
+        for family in (*FAMILIES, *DECODERS)
         if type(make_config(family)) in getattr(transformers, f"AutoModelFor{name}")._model_mapping
     }
     # These two classes of T5 use the decoder.
