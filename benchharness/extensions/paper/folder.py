@@ -258,7 +258,7 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
     """Write each file atomically, and delete files of an earlier paper that are not needed now."""
     old = _known(folder)
     digests = {name: sha256(content).hexdigest() for name, content in files.items()}
-    known = {name: [*old.get(name, ())[-1:], digest] for name, digest in digests.items()}
+    known = {name: list(dict.fromkeys((*old.get(name, ())[-1:], d))) for name, d in digests.items()}
     manifest = json.dumps({"paper": known}, indent=1).encode()
     try:
         for name in old.keys() - files.keys():

@@ -239,3 +239,10 @@ def test_temporary_file_of_a_killed_paper_command_is_removed(tmp_path: Path):
     check_paper(tmp_path)
     write_paper(tmp_path, {"main.tex": b"text"})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["main.tex", "manifest.json"]
+
+
+def test_paper_that_is_written_again_without_changes_has_the_same_files(tmp_path: Path):
+    write_paper(tmp_path, {"main.tex": b"text"})
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    write_paper(tmp_path, {"main.tex": b"text"})
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
