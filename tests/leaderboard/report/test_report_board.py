@@ -48,6 +48,10 @@ def shared(browser: "Browser", path: Path) -> Iterator[Opened]:
 def page(shared: Opened, path: Path) -> Iterator[Opened]:
     shared.page.set_viewport_size({"width": 1440, "height": 900})
     shared.run("() => { recall(new URLSearchParams()); remember(); scrollTo(0, 0); }")
+    # The previous test may have left a menu open, and the pointer on a cell with a tooltip.
+    shared.page.mouse.move(0, 0)
+    shared.run("document.querySelectorAll('.menu').forEach((menu) => { menu.open = false; })")
+    shared.run("() => hideTip()")
     yield shared
     assert shared.complaints == []
     assert shared.requests == [path.as_uri()]
