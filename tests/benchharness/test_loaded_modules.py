@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-MOST = 240
+MOST = 250
 
 WORKERS = """
 import os, sys

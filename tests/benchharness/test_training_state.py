@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+from benchharness.extensions.adapters.hyperparameters import AdapterOptions
 from benchharness.extensions.adapters.technique import add_adapters
 from benchharness.progress import SIGNALS, Interrupted
 from benchharness.training.loop import Training
@@ -83,7 +84,7 @@ def test_a_restored_training_continues_bit_for_bit(recipe, steps: int, tmp_path:
 
 def with_adapters() -> nn.Module:
     network = make_network()
-    add_adapters(network.encoder, 2)
+    add_adapters(network.encoder, AdapterOptions(lora_rank=2))
     return network
 
 

@@ -57,6 +57,7 @@ def test_onnx_logits_equal_those_of_transformers_for_other_input_shapes(
 def test_onnx_file_with_different_logits_is_not_written(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    export(folder, int8=True)
     before = {path: path.read_bytes() for path in (folder / "onnx").iterdir()}
     int8 = before[folder / f"onnx/model_qint8_{processor()}.onnx"]
     monkeypatch.setattr(exporting, "_trace", lambda network, inputs, path: path.write_bytes(int8))

@@ -371,8 +371,8 @@ def test_model_without_a_transformers_class_is_exported_for_bench_predict(tmp_pa
     odd = take(model, result, tmp_path / "odd", [Dev(each.name, rows, other)], anyway=True)
     with open_store(tmp_path / "empty.sqlite") as store:
         finish(odd, Found(store=store, db="", result=result), Variants())
-    count = f"{len(other)} predictions on dev rows differ from the stored ones. The scores are "
-    assert f"{count}those of the stored" in (tmp_path / "odd" / "README.md").read_text()
+    count = f"{len(other)} predictions on dev rows differ from the stored ones. The scores belong "
+    assert f"{count}to the stored" in (tmp_path / "odd" / "README.md").read_text()
     assert f"{len(other)} differ by more than rounding." in odd.checked.sentence
     taken = take(model, result, tmp_path / "to", [Dev(each.name, rows, right)])
     assert (taken.checked.sampled, taken.checked.unexplained) == (0, 0)
