@@ -34,13 +34,13 @@ def open_everything(report: Opened) -> None:
     report.run("() => document.querySelectorAll('details').forEach((d) => { d.open = true; })")
 
 
-LOOKS: list[tuple[int, Literal["light", "dark"]]] = [(390, "dark")]
+LOOKS: list[tuple[int, Literal["light", "dark"]]] = [(1440, "light"), (390, "dark")]
 
 
 @pytest.mark.parametrize(
     "looks",
     [
-        pytest.param(LOOKS, id="one of six"),
+        pytest.param(LOOKS, id="two of six"),
         pytest.param(
             [(w, c) for w in (1440, 1024, 390) for c in ("light", "dark")],
             id="six",
