@@ -384,8 +384,9 @@ def test_hanging_fork_server_is_replaced_once_and_then_disabled(
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_jobs_of_a_killed_fork_server_are_restarted(
-    impatient: ForkServer, number: signal.Signals
+    impatient: ForkServer, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(process, "ANSWER_SECONDS", 10)  # on a busy machine, a new server is slow
     hear = Hearer(lambda: process_of(impatient).send_signal(number))
     jobs = [fake_worker.make_job("slow:1", seed=seed) for seed in (1, 2)]
     outcomes = driven_by(impatient, jobs, hear)
