@@ -531,7 +531,15 @@ def recipe_words(label: str, jobs: Iterable[Described]) -> tuple[Word, ...]:
             found.setdefault(name, {})[setting.value] = None
             if setting.source == SET:
                 chosen.add(name)
-    swept = [name for name in found if known[0].is_sweep and len(found[name]) > 1]
+    # A job that has the default value of a setting may lack the setting.
+    lacking = {
+        name
+        for name in chosen
+        for task in {job.task for job in known if name in job.settings}
+        if any(job.task == task and name not in job.settings for job in known)
+    }
+    varied = [name for name in found if len(found[name]) > 1 or name in lacking]
+    swept = varied if known[0].is_sweep else []
     values = {name: found[name] for name in found if name in (*chosen, *swept, *_READ)}
     recipe = known[0].recipe
     words = [] if recipe == PAPER else [Word(recipe, unquoted(recipe))]

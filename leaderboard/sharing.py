@@ -22,7 +22,13 @@ from benchharness.tasks.custom import custom_tasks
 
 # The pattern matches the path in "read /data/glue, then", "file:///data/glue" and "~me/glue". It
 # matches nothing in "glue/rte", "and/or" and "https://host/page".
-_START, _REST = r"(?:(?<=://)|(?<=:///)|(?<![\w./~-]))", r"/(?![/\s])[^\s'\"<>|:;,()\[\]{}`]+"
+_TAG = r"(?!(?<=<)/\w+>)(?!(?<=\[)/\w+\])"
+"""Condition that excludes closing marks in texts, such as "</s>" and "[/INST]"."""
+
+_START, _REST = (
+    rf"(?:(?<=://)|(?<=:///)|(?<![\w./~-])){_TAG}",
+    r"/(?![/\s])[^\s'\"<>|:;,()\[\]{}`]+",
+)
 _PATH = rf"{_START}(?:~[\w.-]*)?{_REST}"
 """Pattern for a path that is absolute (also after "file://") or begins with "~". It does not match
 in other URLs, where every slash follows a letter or another slash.

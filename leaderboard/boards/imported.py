@@ -270,6 +270,13 @@ def to_result(score: ImportedScore) -> Result:
     )
 
 
+def _metric_place(run: RunRow) -> int:
+    """Return the place of a run's first metric among the metrics of its task."""
+    task, name = TASKS.get(run.task), next(iter(run.scores[run.task]), "")
+    names = [metric.name for metric in (*task.metrics, *task.details)] if task else []
+    return names.index(name) if name in names else len(names)
+
+
 def imported_blocks(board: Board) -> tuple[PublishedBlock, ...]:
     """Return the imported scores on a leaderboard in one block per split, dev before test.
 
@@ -308,7 +315,7 @@ def imported_blocks(board: Board) -> tuple[PublishedBlock, ...]:
                     scores=(rule_name(run.measures[run.task][name]),),
                     printed=f"{100 * score:.4f}".rstrip("0").removesuffix("."),
                 )
-                for run in runs
+                for run in sorted(runs, key=_metric_place)
                 for name, score in run.scores[run.task].items()
             ),
         )

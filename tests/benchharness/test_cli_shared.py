@@ -149,6 +149,7 @@ def test_report_has_the_run_keys_that_are_in_the_database(bench, stored):
         ("see /srv/x/y.tsv.", "see y.tsv#e8ef14."),
         ("https://huggingface.co/a/b glue/rte and/or 3/4 // /", "same"),
         ("./a/b ../a MNLI-m/mm", "same"),
+        ("{a} </s> {b} <b>x</b> [INST] {a} [/INST]", "same"),
     ],
 )
 def test_redaction_replaces_only_local_paths(text, shown):

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, update_wrapper
+from string import Formatter
 from typing import TYPE_CHECKING, Any
 
 from benchharness.errors import DataError
@@ -62,7 +63,8 @@ def filled(template: str, example: PairExample) -> PairExample:
             f"example {example.id} has marked words, whose places in a template are unknown: omit "
             "the setting template."
         )
-    if ("{b}" in template) != (example.text_b is not None):
+    fields = {name for _, name, _, _ in Formatter().parse(template)}
+    if ("b" in fields) != (example.text_b is not None):
         has, needs = ("one text", "only {a}") if example.text_b is None else ("two texts", "{b}")
         raise DataError(
             f"example {example.id} has {has}, but the template is {template!r}: use a template "

@@ -75,7 +75,9 @@ def export_imported(model: str, form: Form, *, out: Path | None, push: str | Non
     with open_store(db, create=False) as store:
         content, others = imported_content(store, model, form)
     if others:
-        tell_notes([f"{others} entries of {model} were not imported, so they are left out."])
+        tell_notes(
+            [f"{others} entries of {model} are left out: they were not imported, or give no unit."]
+        )
     if push:
         typer.echo(visible(f"sent: {upload(content, push)}"))
         return

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from benchharness.errors import BenchError, DataError
-from benchharness.extensions.exports.cards import eval_results_text, import_hub
+from benchharness.extensions.exports.cards import RESULTS_FILE, eval_results_text, import_hub
 from benchharness.extensions.hub_results.layout import Form
 from benchharness.extensions.hub_results.repository import Repository
 from benchharness.extensions.hub_results.scores import HubScore, HubScores
@@ -125,9 +125,16 @@ def imported_content(store: Store, model: str, form: Form) -> tuple[str | dict[s
             f"some imported rows of {model} are missing, so they cannot be exported: use `bench db "
             f"import hub:{model}` again."
         )
-    chosen = sorted(whole[-1], key=lambda each: each.place)
+    whole_file = sorted(whole[-1], key=lambda each: each.place)
+    # In files of other programs, the unit of a value is unknown.
+    chosen = [e for e in whole_file if form != "eval-results" or e.path == RESULTS_FILE]
+    if not chosen:
+        raise BenchError(
+            f"the eval-results of {model} are from other programs, which do not give the unit of "
+            "a value, so they cannot be exported: pass --format model-index if it has a card."
+        )
     try:
-        return _content(form, chosen), chosen[0].others
+        return _content(form, chosen), chosen[0].others + len(whole_file) - len(chosen)
     except (TypeError, ValueError) as error:
         raise DataError(
             f"the imported rows of {model} are damaged ({error}): use `bench db import hub:{model}`"

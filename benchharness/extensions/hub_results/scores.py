@@ -140,6 +140,9 @@ def _of_card(known: KnownTasks, each: FileEntry) -> _Subject | None:
     if name not in metrics:
         return None
     flag = "" if entry.dataset_split else f"the card names no split; assumed: {split}"
+    if given := entry.metric_args or entry.metric_config:
+        said = f"the card computed {name} with other arguments: {str(given)[:80]}"
+        flag = f"{flag}; {said}" if flag else said
     return _Subject(task, split, name, *metrics[name].bounds, flag=flag)
 
 

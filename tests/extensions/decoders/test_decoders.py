@@ -194,6 +194,7 @@ def test_a_model_with_a_template_is_trained(tmp_path: Path):
     [
         ({"text_b": None}, "{a} {b}", "has one text.*use a template with only {a}"),
         ({}, "{a}", "has two texts.*use a template with {b}"),
+        ({}, "{a} {{b}}", "has two texts.*use a template with {b}"),
         ({"marks": (Mark(text="a", start=0, end=3),)}, "{a} {b}", "has marked words"),
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 from huggingface_hub import eval_result_entries_to_yaml, parse_eval_result_entries
 from huggingface_hub.utils import yaml_dump
 
-from benchharness.errors import DataError
+from benchharness.errors import BenchError, DataError
 from benchharness.extensions.exports.cards import RESULTS_FILE
 from benchharness.extensions.hub_results import import_option
 from benchharness.extensions.hub_results.layout import entries_in
@@ -237,7 +237,7 @@ def test_hostile_texts_are_stored_and_shown_without_effect(bench, tmp_path, monk
         "notes": text,
     }
     other = {"dataset": {"id": text, "task_id": text}, "value": text}
-    found = repository({THEIRS: yaml_dump([entry, other])})
+    found = repository({RESULTS_FILE: yaml_dump([entry, other])})
     monkeypatch.setattr(import_option, "read_repository", lambda *_: found)
     db, page = tmp_path / "new.sqlite", tmp_path / "report.html"
     ended = bench("db", "import", "hub:them/theirs", "--db", db)
@@ -259,12 +259,37 @@ def test_hostile_texts_are_stored_and_shown_without_effect(bench, tmp_path, monk
 
 def test_two_entries_on_the_same_score_are_two_rows(tmp_path):
     entry = "- dataset: {id: nyu-mll/glue, task_id: rte}\n  value: 70\n  notes: one\n"
-    found = repository({THEIRS: entry + entry.replace("70", "72").replace("one", "two")})
+    found = repository({RESULTS_FILE: entry + entry.replace("70", "72").replace("one", "two")})
     with open_store(tmp_path / "new.sqlite") as store:
         assert store.add_results(to_results(found, read_scores(found))) == 2
         assert len(store.runs(model="them/theirs")) == 2
         text, _ = imported_content(store, "them/theirs", "eval-results")
     assert parse_eval_result_entries(eval_of(text)) == parse_eval_result_entries(eval_of(found))
+
+
+def test_values_without_a_unit_are_not_exported_as_percent(tmp_path):
+    entry = "- dataset: {id: nyu-mll/glue, task_id: rte}\n  value: 0.91\n"
+    own = {RESULTS_FILE: "- dataset: {id: nyu-mll/glue, task_id: cola}\n  value: 60.1\n"}
+    with open_store(tmp_path / "alone.sqlite") as store:
+        found = repository({THEIRS: entry})
+        store.add_results(to_results(found, read_scores(found)))
+        with pytest.raises(BenchError, match="do not give the unit of a value"):
+            imported_content(store, "them/theirs", "eval-results")
+    with open_store(tmp_path / "both.sqlite") as store:
+        found = repository({THEIRS: entry, **own})
+        store.add_results(to_results(found, read_scores(found)))
+        text, others = imported_content(store, "them/theirs", "eval-results")
+    assert others == 1
+    assert eval_of(text) == eval_of(repository(own))
+
+
+def test_metric_of_a_card_with_other_arguments_is_flagged():
+    name = {"task": {"type": "text-classification"}}
+    dataset = {"dataset": {"name": "GLUE", "type": "glue", "config": "mrpc", "split": "validation"}}
+    metric = {"type": "f1", "value": 0.89, "args": {"average": "macro"}}
+    card = {"model-index": [{"name": "x", "results": [{**name, **dataset, "metrics": [metric]}]}]}
+    (score,) = read_scores(repository({"README.md": f"---\n{yaml_dump(card)}---\n"})).scores
+    assert "f1 with other arguments: {'average': 'macro'}" in score.flag
 
 
 def eval_of(found):

@@ -262,3 +262,17 @@ def test_warnings_about_scores_are_kept_by_an_export_and_import(
     render_published(block, console)
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert said in " ".join(shown.split())
+
+
+def test_imported_metrics_are_in_the_order_of_the_task(store: Store) -> None:
+    pearson, spearman = (
+        {"task": "glue/stsb", "metric": metric, "split": "dev", "score": score}
+        for metric, score in (("pearson", 0.91), ("spearman", 0.89))
+    )
+    for model, both in (("one", (pearson, spearman)), ("two", (spearman, pearson))):
+        for each in both:
+            _bring(store, {**each, "model": model})
+    (board,) = build_boards(store.runs(), GLUE)
+    (block,) = imported_blocks(board)
+    for row in block.rows:
+        assert [cell.scores for cell in row.of("glue/stsb")] == [("pearson",), ("spearman",)]

@@ -132,6 +132,22 @@ def test_entry_name_of_a_sweep_contains_the_swept_setting() -> None:
     assert full_label(entry) == "minilm:sweep=lr,epochs=3:fp32"
 
 
+def test_setting_whose_default_is_in_the_sweep_is_named_as_swept() -> None:
+    """The job with the default value lacks the setting."""
+    points = [
+        make_row(
+            scores=0.5 + place / 10,
+            recipe_digest=str(place),
+            overridden=True,
+            is_sweep=True,
+            settings=settings_of(epochs=3.0, **settings),
+        )
+        for place, settings in enumerate(({"lora_rank": 4}, {}))
+    ]
+    (entry,) = one_board(points).entries
+    assert entry.name == "minilm, sweep of lora rank, 3 epochs"
+
+
 def test_column_heads_of_a_comparison_show_only_settings_that_differ_between_entries(
     board: Board,
 ) -> None:
