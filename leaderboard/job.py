@@ -512,6 +512,20 @@ class Word(NamedTuple):
     typed: str
 
 
+def _varies(name: str, jobs: Sequence[Described]) -> bool:
+    """Return whether a sweep varies a setting; a job with its default value may lack the setting.
+
+    A setting that the user has not chosen may be missing for another reason.
+    """
+    found = [job.settings[name] for job in jobs if name in job.settings]
+    if len({setting.value for setting in found}) > 1:
+        return True
+    if all(setting.source != SET for setting in found):
+        return False
+    tasks = {job.task for job in jobs if name in job.settings}
+    return any(job.task in tasks and name not in job.settings for job in jobs)
+
+
 def recipe_words(label: str, jobs: Iterable[Described]) -> tuple[Word, ...]:
     """Return the words that describe the settings of one leaderboard entry, for its name.
 
@@ -531,15 +545,7 @@ def recipe_words(label: str, jobs: Iterable[Described]) -> tuple[Word, ...]:
             found.setdefault(name, {})[setting.value] = None
             if setting.source == SET:
                 chosen.add(name)
-    # A job that has the default value of a setting may lack the setting.
-    lacking = {
-        name
-        for name in chosen
-        for task in {job.task for job in known if name in job.settings}
-        if any(job.task == task and name not in job.settings for job in known)
-    }
-    varied = [name for name in found if len(found[name]) > 1 or name in lacking]
-    swept = varied if known[0].is_sweep else []
+    swept = [name for name in found if known[0].is_sweep and _varies(name, known)]
     values = {name: found[name] for name in found if name in (*chosen, *swept, *_READ)}
     recipe = known[0].recipe
     words = [] if recipe == PAPER else [Word(recipe, unquoted(recipe))]

@@ -286,6 +286,11 @@ class Task:
         """Type of the answers, e.g. "class": a key of `ANSWER_TYPES`, or one from an extension."""
         return self.head
 
+    @property
+    def every_metric(self) -> tuple[Metric[Any, Any], ...]:
+        """The metrics of the task, then the details."""
+        return *self.metrics, *self.details
+
     def usual_limit(self, *, is_gpu: bool) -> int | None:
         """Return the number of examples per split that are used without --limit; None for all.
 
@@ -518,7 +523,7 @@ def score(
         )
     check_labels(task, split, examples)
     ending = ending_of(task, split)
-    found = ((m, m.compute(predictions, examples)) for m in task.metrics + task.details)
+    found = ((m, m.compute(predictions, examples)) for m in task.every_metric)
     return {m.name + ending: _number(m, v, where) for m, v in found if v is not None}
 
 

@@ -293,12 +293,14 @@ def with_options(
         collect.__dict__["rare"] = RARE.intersection(each.name for each in every)
         # In a signature, positional parameters must come before keyword parameters. `sorted` keeps
         # the order of parameters of the same kind.
-        return _declared(collect, sorted(every, key=lambda each: each.kind))
+        return set_parameters(collect, sorted(every, key=lambda each: each.kind))
 
     return decorate
 
 
-def _declared(command: Callable[..., None], parameters: Sequence[Parameter]) -> Callable[..., None]:
+def set_parameters(
+    command: Callable[..., None], parameters: Sequence[Parameter]
+) -> Callable[..., None]:
     """Set the parameters of a command, in its signature and annotations, which typer reads."""
     command.__dict__["__signature__"] = Signature(parameters)
     command.__annotations__ = {each.name: each.annotation for each in parameters}

@@ -444,9 +444,7 @@ class OfPublished:
                 cells = tuple(cell for cell in row.cells if cell.task in tasks | averages)
                 system = find_system(row.system, row.table)
                 called = (row.system.lower(), system.model if system else "")
-                is_named = not names or any(
-                    n in called[0] or fnmatch.filter(called, n) for n in names
-                )
+                is_named = not names or is_called(called, names)
                 if cells and is_named and self.split in (None, row.split):
                     yield replace(row, cells=cells)
 
@@ -460,6 +458,16 @@ def published(*, of: OfPublished, as_json: AsJson = False) -> None:
     `bench explain KEY --from "TABLE: SYSTEM"` compares a run with the system of a row.
     """
     print_published(list(of.rows), as_json=as_json)
+
+
+def is_called(names: Sequence[str], patterns: Sequence[str]) -> bool:
+    """Return whether the first name contains one of some texts, or a name matches one as a pattern.
+
+    Args:
+        names: Names of a system in lower case, the most common one first.
+        patterns: Texts in lower case, or patterns such as "bert*".
+    """
+    return any(each in names[0] or fnmatch.filter(names, each) for each in patterns)
 
 
 def print_published(rows: Sequence[PublishedRow], *, as_json: bool) -> None:

@@ -365,7 +365,7 @@ def _score(run: RunRow, task: Task, names: Sequence[str], splits: Sequence[str])
     Raises:
         BenchError: One of these scores is missing.
     """
-    every = [Measure(split, m.name) for split in splits for m in (*task.metrics, *task.details)]
+    every = [Measure(split, m.name) for split in splits for m in task.every_metric]
     found = [run.score_of(task.name, m) for m in every if rule_name(m) in names]
     scores = [score for score in found if score is not None]
     if len(scores) < len(names):

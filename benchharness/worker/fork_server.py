@@ -63,7 +63,7 @@ def modules_of(kind: str, tasks: Collection[Task]) -> tuple[str, ...]:
         kind: Kind of the job: "model", "zero-shot" or "baseline".
         tasks: Tasks whose splits the job predicts or trains on.
     """
-    libraries = {m.library for task in tasks for m in (*task.metrics, *task.details) if m.library}
+    libraries = {m.library for task in tasks for m in task.every_metric if m.library}
     trained = [task.head for task in tasks if kind == "model" and not task.is_measured]
     added = places("heads")
     heads = {added.get(head, f"benchharness.heads.{head}").partition(":")[0] for head in trained}

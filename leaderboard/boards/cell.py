@@ -233,7 +233,7 @@ def score_bounds(task: Task, names: Sequence[str], values: Iterable[float]) -> I
     every = {
         metric.name + suffix_of(split): metric.bounds
         for split in task.source.splits
-        for metric in (*task.metrics, *task.details)
+        for metric in task.every_metric
     }
     found = [every.get(name, (-math.inf, math.inf)) for name in names]
     bounds = Interval(low=fmean(low for low, _ in found), high=fmean(high for _, high in found))

@@ -273,8 +273,20 @@ def to_result(score: ImportedScore) -> Result:
 def _metric_place(run: RunRow) -> int:
     """Return the place of a run's first metric among the metrics of its task."""
     task, name = TASKS.get(run.task), next(iter(run.scores[run.task]), "")
-    names = [metric.name for metric in (*task.metrics, *task.details)] if task else []
+    names = [metric.name for metric in task.every_metric] if task else []
     return names.index(name) if name in names else len(names)
+
+
+def imported_cell(task: str, measure: Measure, score: float) -> PublishedCell:
+    """Return an imported score as a cell, in percent with at most four decimals.
+
+    Args:
+        task: Name of the task.
+        measure: Split and metric of the score.
+        score: The score, mostly from 0 to 1.
+    """
+    printed = f"{100 * score:.4f}".rstrip("0").removesuffix(".")
+    return PublishedCell(task=task, scores=(rule_name(measure),), printed=printed)
 
 
 def imported_blocks(board: Board) -> tuple[PublishedBlock, ...]:
@@ -310,11 +322,7 @@ def imported_blocks(board: Board) -> tuple[PublishedBlock, ...]:
             source=source,
             place="",
             cells=tuple(
-                PublishedCell(
-                    task=run.task,
-                    scores=(rule_name(run.measures[run.task][name]),),
-                    printed=f"{100 * score:.4f}".rstrip("0").removesuffix("."),
-                )
+                imported_cell(run.task, run.measures[run.task][name], score)
                 for run in sorted(runs, key=_metric_place)
                 for name, score in run.scores[run.task].items()
             ),

@@ -212,8 +212,8 @@ def _known(
     for name in names:
         for split in splits:
             # "accuracy_mm" is the accuracy on the split whose name ends with "_mm".
-            every = (*split.task.metrics, *split.task.details)
-            metric = next((m for m in every if m.name + suffix_of(split.split) == name), None)
+            ending, every = suffix_of(split.split), split.task.every_metric
+            metric = next((m for m in every if m.name + ending == name), None)
             if metric is not None:
                 runs = (*split.one, *split.other)
                 way = break_down(split.task, metric, runs, split.examples)

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-from torch import nn
-
 from benchharness.encoder import Encoder
 from benchharness.encoder.network import is_foreign
 from benchharness.encoder.padding import try_out
@@ -40,17 +38,16 @@ class FullAttention(Technique):
             )
 
 
-def let_see_all(network: nn.Module) -> None:
+def let_see_all(network: Any) -> None:
     """Remove the causal mask of a network of transformers.
 
     The functions of transformers that create masks read `is_causal` from the config, and the
     kernels read it from the attention modules. Sliding windows are kept, in both directions.
     """
-    config: Any = network.config
-    config.is_causal = False
+    network.config.is_causal = False
     for module in network.modules():
         if isinstance(getattr(module, "is_causal", None), bool):
-            module.is_causal = False  # type: ignore[assignment]
+            module.is_causal = False
 
 
 def _is_still_causal(encoder: Encoder) -> bool:

@@ -1,6 +1,7 @@
 """Hyperparameters of decoders: their attention, and the text that is made of an example."""
 
 from dataclasses import dataclass
+from functools import cache
 from string import Formatter
 from typing import ClassVar
 
@@ -31,6 +32,16 @@ class AttentionOptions:
     )
 
 
+@cache
+def fields_of(template: str) -> frozenset[str]:
+    """Return the names in braces in a template, without doubled braces, which stand for a brace.
+
+    Raises:
+        ValueError: There is a single brace.
+    """
+    return frozenset(name for _, name, _, _ in Formatter().parse(template) if name is not None)
+
+
 def read_template(value: object) -> str | None:
     """Parse a template; return None if it is invalid.
 
@@ -39,12 +50,11 @@ def read_template(value: object) -> str | None:
     """
     text = str(value).replace("\\n", "\n")
     try:
-        parts = list(Formatter().parse(text))
+        fields, parts = fields_of(text), Formatter().parse(text)
     except ValueError:  # a single brace
         return None
-    fields = [name for _, name, _, _ in parts if name is not None]
     is_plain = all(not spec and not conversion for _, _, spec, conversion in parts)
-    return text if "a" in fields and set(fields) <= {"a", "b"} and is_plain else None
+    return text if {"a"} <= fields <= {"a", "b"} and is_plain else None
 
 
 @dataclass(frozen=True, kw_only=True)

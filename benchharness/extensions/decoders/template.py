@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, update_wrapper
-from string import Formatter
 from typing import TYPE_CHECKING, Any
 
 from benchharness.errors import DataError
+from benchharness.extensions.decoders.hyperparameters import fields_of
 from benchharness.heads import Limits
 from benchharness.tasks.examples import PairExample
 from benchharness.tasks.task import Task
@@ -63,8 +63,7 @@ def filled(template: str, example: PairExample) -> PairExample:
             f"example {example.id} has marked words, whose places in a template are unknown: omit "
             "the setting template."
         )
-    fields = {name for _, name, _, _ in Formatter().parse(template)}
-    if ("b" in fields) != (example.text_b is not None):
+    if ("b" in fields_of(template)) != (example.text_b is not None):
         has, needs = ("one text", "only {a}") if example.text_b is None else ("two texts", "{b}")
         raise DataError(
             f"example {example.id} has {has}, but the template is {template!r}: use a template "

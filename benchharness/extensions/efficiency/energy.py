@@ -53,6 +53,7 @@ class EnergyMeter:
 
         Raises:
             OSError: If a counter can no longer be read.
+            ValueError: If the file of a counter has no number.
         """
         values = [counter.read() for counter in self.counters]
         for counter, before, value in zip(self.counters, self._last, values, strict=False):

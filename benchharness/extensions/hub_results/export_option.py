@@ -12,7 +12,7 @@ from benchharness.driver.options import OUTPUT
 from benchharness.errors import BenchError
 from benchharness.extensions.exports.cards import model_card_data, upload
 from benchharness.extensions.hub_results.layout import Form
-from benchharness.extensions.hub_results.parameters import Function, set_parameters
+from benchharness.extensions.hub_results.parameters import Function, add_parameters
 from benchharness.extensions.hub_results.records import imported_content
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible, whole_file
@@ -59,7 +59,7 @@ def with_imported(command: Function) -> Function:
         export_imported((model or [""])[0], chosen, out=out, push=push, db=db)
 
     option = Parameter("imported", Parameter.KEYWORD_ONLY, default=False, annotation=Imported)
-    return set_parameters(called, command, option)
+    return add_parameters(called, command, option)
 
 
 def export_imported(model: str, form: Form, *, out: Path | None, push: str | None, db: str) -> None:

@@ -10,7 +10,7 @@ import typer
 from benchharness.cli.options import argument
 from benchharness.cli.output import print_json, tell_notes
 from benchharness.errors import BenchError
-from benchharness.extensions.hub_results.parameters import Function, set_parameters
+from benchharness.extensions.hub_results.parameters import Function, add_parameters
 from benchharness.extensions.hub_results.records import to_results
 from benchharness.extensions.hub_results.repository import read_repository
 from benchharness.extensions.hub_results.scores import read_scores
@@ -44,7 +44,7 @@ def with_repositories(command: Function) -> Function:
         else:
             command(file=file, db=db, as_json=as_json, plugin=plugin, **others)
 
-    return set_parameters(
+    return add_parameters(
         called, command, Parameter("file", Parameter.POSITIONAL_OR_KEYWORD, annotation=File)
     )
 

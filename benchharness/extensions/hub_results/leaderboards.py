@@ -1,10 +1,10 @@
 """Results that models publish on the Hugging Face Hub, in the form of published results."""
 
-import fnmatch
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from benchharness.cli.output import tell_notes
+from benchharness.cli.show import is_called
 from benchharness.cli.tables import counting
 from benchharness.errors import BenchError, DataError
 from benchharness.extensions.hub_results.benchmarks import datasets_of
@@ -16,8 +16,9 @@ from benchharness.extensions.hub_results.repository import (
     request_hub,
 )
 from benchharness.extensions.hub_results.scores import HubScore, read_scores
-from benchharness.leaderboard.boards.published import PublishedCell, PublishedRow
-from benchharness.leaderboard.result import Measure, rule_name
+from benchharness.leaderboard.boards.imported import imported_cell
+from benchharness.leaderboard.boards.published import PublishedRow
+from benchharness.leaderboard.result import Measure
 from benchharness.leaderboard.text import grouped
 from benchharness.tasks.suites import SUITES, TASKS
 
@@ -46,12 +47,7 @@ def hub_rows(
     named = [name for name in models if "/" in name and "*" not in name]
     patterns = [name.lower() for name in models if name not in named]
     listed = _models_on_leaderboards(datasets_of(tasks)) if patterns or not models else []
-    found = [
-        name
-        for name in listed
-        if not patterns
-        or any(p in name.lower() or fnmatch.filter([name.lower()], p) for p in patterns)
-    ]
+    found = [name for name in listed if not patterns or is_called([name.lower()], patterns)]
     if len(found) > MOST_MODELS:
         tell_notes([f"only the first {MOST_MODELS} of {len(found)} models are shown."])
     names = list(dict.fromkeys([*named, *found[:MOST_MODELS]]))
@@ -121,18 +117,13 @@ def _rows(repository: Repository, scores: Sequence[HubScore]) -> Iterator[Publis
             date=max(each.date for each in found),
             source=repository.address(path),
             place=path,
-            cells=tuple(map(_cell, found)),
+            cells=tuple(
+                imported_cell(each.task, Measure(each.split, each.metric), each.value)
+                for each in found
+            ),
         )
 
 
 def _place(score: HubScore) -> tuple[str, str, str]:
     task = TASKS[score.task]
     return score.path, task.suite, "test" if score.split in task.test_splits else "dev"
-
-
-def _cell(score: HubScore) -> PublishedCell:
-    return PublishedCell(
-        task=score.task,
-        scores=(rule_name(Measure(score.split, score.metric)),),
-        printed=f"{100 * score.value:.4f}".rstrip("0").removesuffix("."),
-    )

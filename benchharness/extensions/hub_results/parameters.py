@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from inspect import Parameter, signature
-from typing import Any
+
+from benchharness.cli.options import set_parameters
 
 Function = Callable[..., None]
 """Function of a command."""
 
 
-def set_parameters(function: Function, command: Function, *parameters: Parameter) -> Function:
+def add_parameters(function: Function, command: Function, *parameters: Parameter) -> Function:
     """Set the signature of a function that wraps a command, and return the function.
 
     Args:
@@ -17,7 +18,4 @@ def set_parameters(function: Function, command: Function, *parameters: Parameter
         parameters: Parameters that are added, or replace those of the command with their names.
     """
     own = dict(signature(command).parameters) | {each.name: each for each in parameters}
-    made: dict[str, Any] = function.__dict__
-    made["__signature__"] = signature(command).replace(parameters=list(own.values()))
-    function.__annotations__ = {name: each.annotation for name, each in own.items()}
-    return function
+    return set_parameters(function, [*own.values()])

@@ -9,7 +9,7 @@ import typer
 from benchharness.cli.show import print_published
 from benchharness.driver.options import names_in
 from benchharness.extensions.hub_results.leaderboards import hub_rows
-from benchharness.extensions.hub_results.parameters import Function, set_parameters
+from benchharness.extensions.hub_results.parameters import Function, add_parameters
 from benchharness.plugins import load_plugins
 from benchharness.tasks.suites import SUITES, find_suites, select_tasks
 
@@ -45,6 +45,6 @@ def with_hub(command: Function) -> Function:
         rows = hub_rows([each.name for each in chosen], names_in(model or ()), split)
         print_published(rows, as_json=as_json)
 
-    return set_parameters(
+    return add_parameters(
         called, command, Parameter("hub", Parameter.KEYWORD_ONLY, default=False, annotation=Hub)
     )

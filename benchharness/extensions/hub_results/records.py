@@ -105,11 +105,12 @@ def imported_content(store: Store, model: str, form: Form) -> tuple[str | dict[s
         form: Format.
 
     Returns:
-        The argument of `cards.upload`, and the number of entries of the repository that were not
-        imported, because they are not on tasks of benchharness.
+        The argument of `cards.upload`, and the number of entries of the repository that are left
+        out, because they are not on tasks of benchharness, or their values have no known unit.
 
     Raises:
-        BenchError: Nothing was imported from the repository in this format.
+        BenchError: Nothing was imported from the repository in this format, or no value has a known
+            unit.
         DataError: Some rows of the last import were deleted, or a row was changed.
     """
     origins = [each for each in _origins(store, model) if each.form == form]
@@ -125,16 +126,16 @@ def imported_content(store: Store, model: str, form: Form) -> tuple[str | dict[s
             f"some imported rows of {model} are missing, so they cannot be exported: use `bench db "
             f"import hub:{model}` again."
         )
-    whole_file = sorted(whole[-1], key=lambda each: each.place)
+    entries = sorted(whole[-1], key=lambda each: each.place)
     # In files of other programs, the unit of a value is unknown.
-    chosen = [e for e in whole_file if form != "eval-results" or e.path == RESULTS_FILE]
+    chosen = [e for e in entries if form != "eval-results" or e.path == RESULTS_FILE]
     if not chosen:
         raise BenchError(
             f"the eval-results of {model} are from other programs, which do not give the unit of "
             "a value, so they cannot be exported: pass --format model-index if it has a card."
         )
     try:
-        return _content(form, chosen), chosen[0].others + len(whole_file) - len(chosen)
+        return _content(form, chosen), chosen[0].others + len(entries) - len(chosen)
     except (TypeError, ValueError) as error:
         raise DataError(
             f"the imported rows of {model} are damaged ({error}): use `bench db import hub:{model}`"

@@ -139,15 +139,14 @@ def _of_card(known: KnownTasks, each: FileEntry) -> _Subject | None:
     name = name if name in metrics else _OURS.get(name, "")
     if name not in metrics:
         return None
-    flag = "" if entry.dataset_split else f"the card names no split; assumed: {split}"
+    flags = [] if entry.dataset_split else [f"the card names no split; assumed: {split}"]
     if given := entry.metric_args or entry.metric_config:
-        said = f"the card computed {name} with other arguments: {str(given)[:80]}"
-        flag = f"{flag}; {said}" if flag else said
-    return _Subject(task, split, name, *metrics[name].bounds, flag=flag)
+        flags.append(f"the card computed {name} with other arguments: {str(given)[:80]}")
+    return _Subject(task, split, name, *metrics[name].bounds, flag="; ".join(flags))
 
 
 def _metrics(task: Task) -> Mapping[str, Metric[Any, Any]]:
-    return {metric.name: metric for metric in (*task.metrics, *task.details)}
+    return {metric.name: metric for metric in task.every_metric}
 
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:T[\d:.+Z-]{1,30})?")

@@ -3,12 +3,13 @@
 import shlex
 from collections.abc import Callable
 from functools import wraps
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from benchharness.cli.options import set_parameters
 from benchharness.cli.output import tell_notes, writing
 from benchharness.driver.options import OUTPUT, WHAT
 from benchharness.errors import BenchError
@@ -82,10 +83,8 @@ def with_file(command: Callable[..., None]) -> Callable[..., None]:
     added = [Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)]
     added += [Parameter(n, Parameter.KEYWORD_ONLY, default=d, annotation=a) for n, a, d in own]
     every = [*signature(command).parameters.values(), *added]
-    called.__dict__["__signature__"] = Signature(every)
-    called.__annotations__ = {each.name: each.annotation for each in every}
     called.__dict__["rare"] = {*getattr(command, "rare", ()), "write_config"}
-    return called
+    return set_parameters(called, every)
 
 
 def _given(context: typer.Context, values: dict[str, Any]) -> dict[str, Any]:

@@ -116,7 +116,7 @@ def _score(
     found = read_predictions(file, task, rows, no_answer)
     evaluation = evaluate_split(f"{task.name}:{split}", rows, found.predictions)
     own, ending = layout_of(task).own_scores(found, rows.examples), ending_of(task, split)
-    names = {metric: metric.name + ending for metric in (*task.metrics, *task.details)}
+    names = {metric: metric.name + ending for metric in task.every_metric}
     known = {metric: evaluation.scores.get(name) for metric, name in names.items()}
     lines = task.script.lines.values() if task.script else ()
     known |= {metric: own[metric] for metric in own if metric in names and metric in lines}
